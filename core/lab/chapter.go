@@ -1,0 +1,102 @@
+// Package lab holds what a chapter is, and runs chapters.
+package lab
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+
+	"outboxplayground/core/bus"
+	"outboxplayground/core/checkpoint"
+	"outboxplayground/core/pg"
+	"outboxplayground/core/shop"
+)
+
+// Text is a sentence in the two languages of the playground.
+type Text struct {
+	En   string `json:"en"`
+	ZhTW string `json:"zh-TW"`
+}
+
+// Chapter is a lesson: what it is called, what it asks, and how its parts are
+// made. It is plain data; nothing runs until somebody calls a constructor.
+type Chapter struct {
+	Number   int
+	Slug     string // the folder without its number
+	Title    Text
+	Question Text
+	Topic    string // the stream its messages travel on: plain or safe
+	Outbox   bool   // whether its schema has an outbox, hence a relay and a pause
+	Variants []Variant
+	// Files are the chapter's texts and its lesson: README.md, README.zh-TW.md and
+	// the compiled order.go.
+	Files fs.FS
+}
+
+// Variant is one way of doing what the chapter is about. The first one listed is
+// the default.
+type Variant struct {
+	Name     string
+	Note     Text
+	Declared []Declaration
+	Producer func(Deps) Producer
+	Relay    func(Deps) Runner // nil where nothing is relayed
+	Consumer func(Deps) bus.Handler
+}
+
+// Deps is what the parts of a chapter are made from. All of it belongs to the
+// caller, who also closes it.
+type Deps struct {
+	DB      shop.DB
+	Bus     bus.Bus
+	BusName string
+	Steps   *checkpoint.Steps
+	// Gate is asked in the transaction of a claim whether claiming is allowed now.
+	Gate func(ctx context.Context, tx pgx.Tx) (bool, error)
+	Log  *slog.Logger
+}
+
+// Producer places orders. Its error means that the order was refused and nothing
+// was kept, except for pg.ErrCommitUnknown.
+type Producer interface {
+	PlaceOrder(ctx context.Context, order shop.Order) error
+}
+
+// Runner is a role that works until its context ends.
+type Runner interface {
+	Run(ctx context.Context) error
+}
+
+// Declaration is what a chapter promises to measure under one fault.
+type Declaration struct {
+	Fault string
+	// Networked is the outcome on RabbitMQ, Kafka, NATS and Redis, in the words of
+	// the audit: "ok", "late", "lost 35", "lost", "duplicated", "n/a".
+	Networked string
+	// Except names buses on which it is another one, "inmemory" among them.
+	Except map[string]string
+}
+
+// On returns the declared outcome on a bus.
+func (d Declaration) On(busName string) string {
+	if o, ok := d.Except[busName]; ok {
+		return o
+	}
+	return d.Networked
+}
+
+// Variant returns the variant of that name, the first one for "".
+func (c Chapter) Variant(name string) (Variant, bool) {
+	for _, v := range c.Variants {
+		if name == "" || v.Name == name {
+			return v, true
+		}
+	}
+	return Variant{}, false
+}
+
+// Schema is the name of the interactive chapter's schema, and the prefix of its
+// names on every broker.
+func (c Chapter) Schema() string { return pg.Schema(c.Number) }
