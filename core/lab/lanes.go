@@ -1,0 +1,119 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"outboxplayground/core/bus"
+	"outboxplayground/core/pg"
+	"outboxplayground/core/shop"
+)
+
+// prepareTimeout bounds one attempt to reach a broker that is starting.
+const prepareTimeout = 5 * time.Second
+
+// retryPause is how long a lane waits before it tries again what failed.
+const retryPause = 500 * time.Millisecond
+
+// runBus serves every chapter on one bus. The relay's lane begins after the
+// first connection, so that a broker which is still starting costs no attempt.
+func (l *Live) runBus(ctx context.Context, a attachment) {
+	var chapters sync.WaitGroup
+	defer chapters.Wait()
+	for _, c := range l.cfg.Chapters {
+		b, err := l.reach(ctx, a, c)
+		if err != nil {
+			return // ctx has ended
+		}
+		chapters.Go(func() { l.runLane(ctx, c, a.info.Name, b) })
+	}
+	a.info.State = Ready
+	l.setInfo(a.info)
+	l.cfg.Log.Info("bus ready", "bus", a.info.Name, "mode", a.info.Mode)
+}
+
+// reach opens the bus for a chapter and prepares its topic, however long that
+// takes. Its only error is that ctx has ended.
+func (l *Live) reach(ctx context.Context, a attachment, c Chapter) (bus.Bus, error) {
+	for {
+		b, err := l.prepare(ctx, a, c)
+		if err == nil {
+			l.mu.Lock()
+			l.buses[laneKey{c.Number, a.info.Name}] = b
+			l.mu.Unlock()
+			return b, nil
+		}
+		info := a.info
+		info.Note = "starting: not reached yet: " + err.Error()
+		l.setInfo(info)
+		if !pause(ctx, retryPause) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (l *Live) prepare(ctx context.Context, a attachment, c Chapter) (bus.Bus, error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	b, err := a.open(ctx, c.Schema())
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := b.(bus.Topology); ok {
+		if err := t.Prepare(ctx, c.Topic, shop.Group); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+	}
+	return b, nil
+}
+
+// runLane runs the roles of this process for one chapter on one bus.
+func (l *Live) runLane(ctx context.Context, c Chapter, name string, b bus.Bus) {
+	v, _ := c.Variant("")
+	deps := Deps{
+		DB: l.pools[c.Number], Bus: b, BusName: name,
+		Gate: pg.Gate(c.Schema()),
+		Log:  l.cfg.Log.With("chapter", c.Number, "bus", name),
+	}
+	var roles sync.WaitGroup
+	defer roles.Wait()
+	if l.cfg.Relay && v.Relay != nil {
+		roles.Go(func() { l.keep(ctx, deps, "relay", v.Relay(deps).Run) })
+	}
+	if l.cfg.Consumer {
+		handler := v.Consumer(deps)
+		roles.Go(func() {
+			l.keep(ctx, deps, "consumer", func(ctx context.Context) error {
+				return b.Subscribe(ctx, c.Topic, shop.Group, handler)
+			})
+		})
+	}
+}
+
+// keep runs a role until ctx ends, starting it again when it gives up.
+func (l *Live) keep(ctx context.Context, d Deps, role string, run func(context.Context) error) {
+	for {
+		err := run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		d.Log.Error("role stopped, starting it again", "role", role, "error", err)
+		if !pause(ctx, retryPause) {
+			return
+		}
+	}
+}
+
+// pause waits; false means that ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
