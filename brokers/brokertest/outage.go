@@ -1,0 +1,3 @@
+package brokertest
+
+func outageChecks() []Check { return nil }

@@ -1,0 +1,158 @@
+package brokertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"outboxplayground/core/bus"
+)
+
+// message makes a small message with an id of its own. The key is one of seven,
+// so that order within a key and over the topic are different things.
+func message(topic string, n int) bus.Message {
+	return bus.Message{
+		ID:      uuid.NewString(),
+		Topic:   topic,
+		Key:     fmt.Sprintf("user-%d", n%7),
+		Payload: fmt.Appendf(nil, `{"n":%d}`, n),
+		Headers: map[string]string{"n": fmt.Sprint(n)},
+	}
+}
+
+func messages(topic string, n int) []bus.Message {
+	msgs := make([]bus.Message, n)
+	for i := range msgs {
+		msgs[i] = message(topic, i)
+	}
+	return msgs
+}
+
+// accept publishes what must be accepted: nothing is wrong with the bus or the
+// messages.
+func (tr *trial) accept(ctx context.Context, b bus.Bus, msgs ...bus.Message) {
+	ctx, cancel := context.WithTimeout(ctx, publishWithin)
+	defer cancel()
+	err := tr.ledger.publish(ctx, b, msgs...)
+	for i, m := range msgs {
+		if out := bus.Outcome(err, i); out != nil {
+			tr.violate(WrongClass, []string{m.ID}, "nothing is wrong, and yet message %d of %d was %s: %v",
+				i+1, len(msgs), bus.Classify(out), out)
+			return
+		}
+	}
+}
+
+// sub is a subscription that runs.
+type sub struct {
+	tr     *trial
+	cancel context.CancelFunc
+	done   chan error // one answer, then closed
+	name   string
+}
+
+// subscribe runs a member of a group; its handler does act, or acknowledges.
+func (tr *trial) subscribe(ctx context.Context, b bus.Bus, topic, group, member string, act bus.Handler) *sub {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &sub{tr: tr, cancel: cancel, done: make(chan error, 1), name: group + "/" + member}
+	tr.subs = append(tr.subs, s)
+	h := tr.ledger.handler(group, member, act)
+	go func() {
+		defer close(s.done)
+		tr.guard(func() { s.done <- b.Subscribe(ctx, topic, group, h) })
+	}()
+	return s
+}
+
+// stop cancels the subscription and waits for it. It may be called again.
+func (s *sub) stop() {
+	s.cancel()
+	select {
+	case err := <-s.done:
+		// A bus that was closed under the subscription may say so.
+		if err != nil && bus.Classify(err) != bus.Unavailable {
+			s.tr.violate(Failed, nil, "Subscribe of %s returned %v after its context ended, want nil", s.name, err)
+		}
+	case <-time.After(stopWithin):
+		s.tr.violate(Hangs, nil, "Subscribe of %s did not return within %v of its cancellation", s.name, stopWithin)
+		s.done = make(chan error, 1) // a second stop does not wait and complain again
+		s.done <- nil
+	}
+}
+
+// settle waits until each group has acknowledged everything accepted on the
+// topic and nothing comes any more. What is missing then is the verdict's matter.
+func (tr *trial) settle(ctx context.Context, b bus.Bus, topic string, groups ...string) {
+	limit := tr.f.Patience + tr.f.RedeliveryWithin
+	for _, g := range groups {
+		all := tr.ledger.await(ctx, limit, func() bool { return tr.ledger.unsettled(topic, g) == 0 })
+		if !all {
+			limit = time.Second // the others have had the time too
+		}
+		tr.drained(ctx, b, topic, g)
+		tr.quiet(ctx, g)
+	}
+}
+
+// drained waits until the broker says that it holds nothing for the group: so
+// what was never accepted, but stored, has had its chance to arrive.
+func (tr *trial) drained(ctx context.Context, b bus.Bus, topic, group string) {
+	bl, ok := b.(bus.Backlogger)
+	if !ok {
+		return
+	}
+	poll(ctx, tr.f.RedeliveryWithin+drainSlack, func() bool {
+		n, err := bl.Backlog(ctx, topic, group)
+		return err == nil && n == 0
+	})
+}
+
+const (
+	drainSlack = 2 * time.Second
+	quietFor   = 200 * time.Millisecond
+)
+
+// quiet waits until nothing has come for a moment.
+func (tr *trial) quiet(ctx context.Context, group string) {
+	last, since := -1, time.Now()
+	poll(ctx, drainSlack, func() bool {
+		tr.ledger.mu.Lock()
+		defer tr.ledger.mu.Unlock()
+		if n := len(tr.ledger.got[group]); n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > quietFor
+	})
+}
+
+// conclude settles the groups and adds what the ledger says about them.
+func (tr *trial) conclude(ctx context.Context, b bus.Bus, topic string, t terms, groups ...string) {
+	tr.settle(ctx, b, topic, groups...)
+	for _, g := range groups {
+		tr.add(tr.ledger.verdict(topic, g, t)...)
+	}
+}
+
+// class reports an outcome that is not one of those wanted.
+func (tr *trial) class(id string, err error, what string, want ...bus.Class) {
+	got := bus.Classify(err)
+	names := make([]string, len(want))
+	for i, w := range want {
+		if got == w {
+			return
+		}
+		names[i] = w.String()
+	}
+	tr.violate(WrongClass, []string{id}, "%s: want %s, got %s (%v)",
+		what, strings.Join(names, " or "), got, err)
+}
+
+// within reports an answer that came late.
+func (tr *trial) within(began time.Time, limit time.Duration, what string) {
+	if took := time.Since(began); took > limit {
+		tr.violate(Late, nil, "%s took %v, the limit is %v", what, took.Round(time.Millisecond), limit)
+	}
+}
