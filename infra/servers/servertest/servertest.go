@@ -1,0 +1,60 @@
+// Package servertest gives tests their servers: shared ones that ./infra/test has
+// started, by URL, and private ones that a test may kill.
+package servertest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"outboxplayground/infra/servers"
+)
+
+// URL returns the address of a shared server from DATABASE_URL, RABBITMQ_URL,
+// KAFKA_BROKERS, NATS_URL or REDIS_URL. Where it is not set, the test is skipped
+// with the reason; with CI=true it fails.
+func URL(t testing.TB, name string) string {
+	t.Helper()
+	variable := servers.Variable(name)
+	url := os.Getenv(variable)
+	if url == "" {
+		lack(t, "needs %s: run ./infra/test, or set %s", name, variable)
+	}
+	return url
+}
+
+// startLimit is generous: a Java server on two busy cores.
+const startLimit = 2 * time.Minute
+
+// Start starts a private server and stops it when the test ends. Where this
+// machine cannot run it, the test is skipped with the reason; with CI=true it fails.
+func Start(t testing.TB, name string, o servers.Options) *servers.Server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	s, err := servers.Start(ctx, name, o)
+	var gone *servers.Missing
+	switch {
+	case errors.As(err, &gone):
+		lack(t, "%v (./infra/test installs it)", err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Errorf("stopping %s: %v", name, err)
+		}
+	})
+	t.Logf("%s: %s %s at %s, up in %v", s.Name, s.Mode, s.Version, s.Place(), s.Took.Round(time.Millisecond))
+	return s
+}
+
+func lack(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
