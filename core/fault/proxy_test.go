@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -213,9 +214,13 @@ func TestConnectionsShowsTheWantedAddress(t *testing.T) {
 	send(t, c, "abc")
 	expect(t, c, "abc")
 	list := p.Connections()
-	if len(list) != 1 || list[0].Role != "broker/relay" || list[0].Target != s.Addr().String() || list[0].Sent != 3 {
+	if len(list) != 1 || list[0].Role != "broker/relay" || list[0].Target != s.Addr().String() {
 		t.Fatalf("connections: %+v", list)
 	}
+	eventually(t, "3 bytes counted each way", func() bool {
+		list := p.Connections()
+		return list[0].Sent == 3 && list[0].Received == 3
+	})
 	c.Close()
 	eventually(t, "connection forgotten", func() bool { return len(p.Connections()) == 0 })
 }
@@ -234,6 +239,33 @@ func TestForeignProtocolIsTurnedAway(t *testing.T) {
 			t.Errorf("%.20q: answer %q, %v; want to be turned away", line, answer, err)
 		}
 		c.Close()
+	}
+}
+
+func TestDialHonoursItsContext(t *testing.T) {
+	p := newProxy(t)
+	s := echo(t, "tcp")
+	f := inject(t, p, fault.Rule{Kind: fault.Stall})
+	ctx, cancel := context.WithCancel(t.Context())
+	dialled := make(chan error, 1)
+	go func() {
+		_, err := p.Dialer("relay")(ctx, "tcp", s.Addr().String())
+		dialled <- err
+	}()
+	eventually(t, "dial held", func() bool { return f.Hits() == 1 })
+	cancel()
+	var op *net.OpError
+	if err := <-dialled; !errors.As(err, &op) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled dial: %v", err)
+	}
+	start := time.Now()
+	_, err := p.Dialer("relay")(context.Background(), "tcp", s.Addr().String())
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() || time.Since(start) > patience/2 {
+		t.Errorf("dial without deadline: %v after %v; want a timeout after a second", err, time.Since(start))
+	}
+	if _, err := p.Dialer(strings.Repeat("r", 2000))(t.Context(), "tcp", "x"); err == nil {
+		t.Error("an opening line beyond the limit was sent")
 	}
 }
 
