@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/core/fault"
 )
 
 func redeliveryChecks() []Check {
@@ -101,15 +102,15 @@ const takeOverSlack = 5 * time.Second
 // redeliveryAfterDeath cuts the connection of a member whose handler works on a
 // message: for the broker that member is dead.
 func redeliveryAfterDeath(ctx context.Context, tr *trial) {
-	line := &line{}
+	p, through := tr.proxy()
 	b2 := tr.ready(ctx)
-	doomed := tr.open(ctx, line.use)
+	doomed := tr.open(ctx, through)
 	entered := make(chan struct{})
 	tr.subscribe(ctx, doomed, safe, mailer, "doomed", blockOnce(entered, nil))
 	tr.accept(ctx, b2, messages(safe, 5)...)
 	if !tr.entered(entered, "the first member") {
 		return
 	}
-	line.cut()
+	tr.hit(tr.inject(p, fault.Rule{Kind: fault.Outage}), "death of the consumer")
 	tr.takesOver(ctx, b2)
 }

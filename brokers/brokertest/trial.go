@@ -38,6 +38,7 @@ type trial struct {
 	buses      []bus.Bus
 	subs       []*sub
 	topics     map[string][]string // prepared, with their groups
+	cleanup    []func()
 }
 
 func newTrial(check string, h Harness, f Features) *trial {
@@ -138,6 +139,9 @@ func (tr *trial) end(ctx context.Context) {
 	tr.guard(func() { tr.remove(ctx) })
 	for _, b := range tr.buses {
 		tr.guard(func() { tr.close(b) })
+	}
+	for _, f := range tr.cleanup {
+		f()
 	}
 }
 
