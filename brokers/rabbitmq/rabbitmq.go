@@ -1,0 +1,158 @@
+// Package rabbitmq carries messages over RabbitMQ 3.10 and later (AMQP 0-9-1).
+//
+// What the words of package bus mean here:
+//
+//   - accepted: the broker confirmed the message and did not return it. The
+//     exchange and queues are durable and the messages persistent, so on a quorum
+//     queue a confirm means "written to the log of a majority". A confirm alone is
+//     not enough: a message that no queue wants is confirmed too. Every message is
+//     therefore published as mandatory, and one that comes back is ErrRejected.
+//     It comes back before its confirm.
+//   - rejected: no group is bound to the topic, the exchange does not exist, or
+//     the message cannot be carried (larger than Options.MaxBytes, a header name
+//     that AMQP has no room for or that RabbitMQ gives a meaning of its own).
+//   - ambiguous: the connection broke or the deadline came before the confirm, or
+//     the broker said nack. A nack means that a queue could not take the message;
+//     with several groups another queue may have taken it.
+//   - unavailable: not connected, or the broker has blocked its publishers (memory
+//     or disk alarm), so nothing was sent.
+//   - redelivered: when a handler fails, after a tenth of a second; when a
+//     consumer's connection ends, at once. Messages are never dropped for having
+//     been delivered too often.
+//   - ordered: as published by one Publish or by Publishes that follow one another,
+//     within one group with one member, as long as no handler fails.
+//
+// One direct exchange serves all topics of a prefix; each group of a topic has a
+// queue of its own, bound with the topic as routing key.
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"outboxplayground/core/bus"
+)
+
+// DefaultMaxBytes is max_message_size of RabbitMQ 4; RabbitMQ 3 takes 128 MiB. A
+// broker answers a larger message by closing the channel, which would make the
+// fate of its neighbours unknown, so the driver refuses it first.
+const DefaultMaxBytes = 16 << 20
+
+// Options are the choices that only RabbitMQ has. The zero value is usable.
+type Options struct {
+	// Classic makes queues classic instead of quorum: faster and not replicated.
+	Classic bool
+	// MaxBytes is the largest payload that is sent; a larger one is ErrRejected.
+	// Set it to the broker's max_message_size where that is smaller.
+	// Default: DefaultMaxBytes.
+	MaxBytes int
+}
+
+// Bus is a bus.Bus on RabbitMQ. It publishes on one connection that it keeps up by
+// itself; each subscription has a connection of its own, because RabbitMQ stops
+// reading from a connection that publishes while memory is short, and would leave
+// the acknowledgements on it unread. Safe for concurrent use.
+type Bus struct {
+	cfg  bus.Config
+	opts Options
+	dial dialer
+	link *link
+	pool *pool
+	desk desk
+
+	heldMu sync.Mutex
+	held   map[string]*counter
+
+	ctx  context.Context // ends at Close: the life of the goroutines, not of a call
+	stop context.CancelFunc
+	mu   sync.Mutex
+	over bool
+	work sync.WaitGroup
+}
+
+var (
+	_ bus.Bus        = (*Bus)(nil)
+	_ bus.Topology   = (*Bus)(nil)
+	_ bus.Backlogger = (*Bus)(nil)
+)
+
+var errClosed = fmt.Errorf("%w: rabbitmq: bus closed", bus.ErrUnavailable)
+
+// firstAttempt bounds how long Open waits for the first connection.
+const firstAttempt = 2 * time.Second
+
+// Open returns a bus for the broker at c.URL. It waits for one attempt to connect,
+// for at most 2 s or until ctx ends, and returns a working bus whatever came of
+// it: the connection is made, and made again, in the background. The error is
+// only ever about the configuration.
+func Open(ctx context.Context, c bus.Config, o Options) (*Bus, error) {
+	c = c.WithDefaults()
+	if _, err := amqp.ParseURI(c.URL); err != nil {
+		return nil, errors.New("rabbitmq: the URL is not of the form amqp://user:password@host:port/vhost")
+	}
+	if err := checkName(c.Prefix); err != nil {
+		return nil, fmt.Errorf("rabbitmq: prefix: %w", err)
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	b := &Bus{cfg: c, opts: o, held: map[string]*counter{}}
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	b.dial = dialer{url: c.URL, dial: c.Dial}
+	b.link = newLink(b.dial)
+	b.pool = newPool(c.Name("events"))
+	b.desk = newDesk(b.dial)
+	b.work.Go(func() { b.link.run(b.ctx) })
+	ctx, cancel := context.WithTimeout(ctx, firstAttempt)
+	defer cancel()
+	select {
+	case <-b.link.tried:
+	case <-ctx.Done():
+	}
+	return b, nil
+}
+
+// enter counts a piece of work that Close has to wait for; false after Close.
+func (b *Bus) enter() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return false
+	}
+	b.work.Add(1)
+	return true
+}
+
+// Close ends the connections and waits until nothing of the bus runs any more,
+// except calls to handlers: Subscribe returns after its handler has.
+func (b *Bus) Close() error {
+	b.mu.Lock()
+	b.over = true
+	b.mu.Unlock()
+	b.stop()
+	b.work.Wait()
+	b.desk.close()
+	return nil
+}
+
+// bound returns a context that ends with ctx and with the bus.
+func (b *Bus) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(b.ctx, cancel)
+	return ctx, func() { unhook(); cancel() }
+}
+
+// pause waits for d or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
