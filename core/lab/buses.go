@@ -30,8 +30,9 @@ type BusInfo struct {
 	Default     bool     `json:"default,omitempty"`
 }
 
-// OpenBus opens a bus whose names on the broker start with a schema's name.
-type OpenBus func(ctx context.Context, schema string) (bus.Bus, error)
+// OpenBus opens a bus whose names on the broker start with a schema's name, through
+// dial, or through the driver's own dialer where dial is nil.
+type OpenBus func(ctx context.Context, schema string, dial bus.DialFunc) (bus.Bus, error)
 
 // Why an order is refused before its transaction.
 var (

@@ -39,6 +39,7 @@ type Live struct {
 	mu    sync.Mutex
 	infos []BusInfo
 	buses map[laneKey]bus.Bus
+	opens map[string]OpenBus // by bus name, once it is known
 }
 
 type laneKey struct {
@@ -62,6 +63,7 @@ func NewLive(ctx context.Context, cfg LiveConfig) (*Live, error) {
 		attached: make(chan attachment, len(cfg.Buses)+1),
 		infos:    append([]BusInfo(nil), cfg.Buses...),
 		buses:    map[laneKey]bus.Bus{},
+		opens:    map[string]OpenBus{},
 	}
 	if err := pg.MigratePlayground(ctx, cfg.DatabaseURL); err != nil {
 		return nil, err
@@ -100,6 +102,9 @@ func (l *Live) Attach(info BusInfo, open OpenBus) {
 	}
 	info.State = Starting
 	l.setInfo(info)
+	l.mu.Lock()
+	l.opens[info.Name] = open
+	l.mu.Unlock()
 	l.attached <- attachment{info, open}
 }
 
