@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -21,6 +22,8 @@ const dialTimeout = time.Second
 // the error is what a direct dial would have returned: a *net.OpError for "dial"
 // that wraps the system's error, so errors.Is(err, syscall.ECONNREFUSED) holds.
 // A context without deadline gets one of a second.
+//
+// The connection has the methods of a *net.TCPConn, and says that its peer is addr.
 func Dialer(proxyAddr, role string) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if _, bounded := ctx.Deadline(); !bounded {
@@ -36,8 +39,30 @@ func Dialer(proxyAddr, role string) func(ctx context.Context, network, addr stri
 			conn.Close()
 			return nil, dialError(network, addr, err)
 		}
-		return conn, nil
+		return &conduit{conn.(*net.TCPConn), peer(network, addr)}, nil
 	}
+}
+
+// conduit is a connection to the proxy that names the server as its peer. Clients
+// go by that name: pgx dials the peer's address again to cancel a query.
+type conduit struct {
+	*net.TCPConn
+	server net.Addr
+}
+
+// RemoteAddr is the address that was dialled.
+func (c *conduit) RemoteAddr() net.Addr { return c.server }
+
+// peer is the address in the type that a direct connection would give it, unless
+// it is a name that only the proxy has resolved.
+func peer(network, addr string) net.Addr {
+	if network == "unix" {
+		return &net.UnixAddr{Name: addr, Net: network}
+	}
+	if ip, err := netip.ParseAddrPort(addr); err == nil {
+		return net.TCPAddrFromAddrPort(ip)
+	}
+	return name{network, addr}
 }
 
 // open asks for the real connection and waits for the answer until ctx ends.
@@ -70,10 +95,10 @@ func dialError(network, addr string, err error) error {
 	if errors.As(err, &errno) {
 		err = os.NewSyscallError("connect", errno)
 	}
-	return &net.OpError{Op: "dial", Net: network, Addr: name{network, addr}, Err: err}
+	return &net.OpError{Op: "dial", Net: network, Addr: peer(network, addr), Err: err}
 }
 
-// name is an address that was asked for, as an error shows it.
+// name is an address that was asked for and not resolved here.
 type name struct{ network, addr string }
 
 func (n name) Network() string { return n.network }

@@ -179,7 +179,7 @@ func TestCarriesBytesAndHalfClose(t *testing.T) {
 		})
 		c := s.dial(t, p, "relay")
 		big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-		go func() { c.Write(big); c.(*net.TCPConn).CloseWrite() }()
+		go func() { c.Write(big); c.(interface{ CloseWrite() error }).CloseWrite() }()
 		c.SetDeadline(time.Now().Add(patience))
 		got, err := io.ReadAll(c)
 		if err != nil || !bytes.Equal(got, big) {
@@ -192,6 +192,17 @@ func TestServerSpeaksFirst(t *testing.T) {
 	p := newProxy(t)
 	s := serve(t, "tcp", func(c net.Conn) { io.WriteString(c, "ok\nINFO"); io.Copy(io.Discard, c) })
 	expect(t, s.dial(t, p, "relay"), "ok\nINFO")
+}
+
+func TestThePeerIsTheServer(t *testing.T) {
+	forBoth(t, func(t *testing.T, network string) {
+		p := newProxy(t)
+		s := echo(t, network)
+		peer := s.dial(t, p, "db").RemoteAddr()
+		if peer.Network() != network || peer.String() != s.Addr().String() {
+			t.Errorf("peer %s %s; want %s", peer.Network(), peer, s.Addr())
+		}
+	})
 }
 
 func TestRealRefusalIsADialError(t *testing.T) {

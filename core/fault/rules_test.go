@@ -188,7 +188,7 @@ func TestDelayKeepsOrderWhenLifted(t *testing.T) {
 	expectSilence(t, c)
 	f.Lift()
 	send(t, c, "second")
-	c.(*net.TCPConn).CloseWrite()
+	c.(interface{ CloseWrite() error }).CloseWrite()
 	c.SetReadDeadline(time.Now().Add(patience))
 	if got, err := io.ReadAll(c); string(got) != "first second" || err != nil {
 		t.Errorf("got %q, %v", got, err)
