@@ -50,16 +50,17 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// libraryVersion is the version of a module that this binary was built with.
-func libraryVersion(module string) string {
+// withVersion adds to a library's name the version that this binary was built
+// with. A test binary does not record it; then the name stands alone.
+func withVersion(library, module string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown"
+		return library
 	}
 	for _, m := range info.Deps {
 		if m.Path == module {
-			return strings.TrimPrefix(m.Version, "v")
+			return library + " " + strings.TrimPrefix(m.Version, "v")
 		}
 	}
-	return "unknown"
+	return library
 }

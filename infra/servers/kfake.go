@@ -10,7 +10,7 @@ import (
 )
 
 func fakeKafka(s site) plan {
-	return plan{url: address(s.port), mode: Fake, version: "kfake " + libraryVersion("github.com/twmb/franz-go/pkg/kfake"),
+	return plan{url: address(s.port), mode: Fake, version: withVersion("kfake", "github.com/twmb/franz-go/pkg/kfake"),
 		note:   "a double (kfake): speaks the protocol and keeps its log in files; no replication, no transactions",
 		engine: &doubleKafka{port: s.port, dir: filepath.Join(s.dir, "kfake")}}
 }

@@ -46,7 +46,6 @@ func rabbitmq(_ context.Context, s site) (plan, error) {
 // 40 % of the machine's memory and refuse publishes below 2 GB of free disk.
 const rabbitConfig = `listeners.tcp.1 = 127.0.0.1:%d
 log.console = true
-log.console.level = warning
 log.file = false
 disk_free_limit.absolute = 50MB
 vm_memory_high_watermark.absolute = 512MB
@@ -68,6 +67,7 @@ func rabbitEnv(s site, epmdPort, distPort int) []string {
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(s.dir, "enabled_plugins"),
 		"RABBITMQ_MNESIA_BASE=" + filepath.Join(s.dir, "mnesia"),
 		"RABBITMQ_LOG_BASE=" + filepath.Join(s.dir, "log"),
+		"RABBITMQ_LOG=warning,-color",
 		"RABBITMQ_DIST_PORT=" + strconv.Itoa(distPort),
 		"ERL_EPMD_PORT=" + strconv.Itoa(epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",

@@ -38,7 +38,7 @@ func redis(_ context.Context, s site) (plan, error) {
 }
 
 func fakeRedis(s site) plan {
-	return plan{url: "redis://" + address(s.port), mode: Fake, version: "miniredis " + libraryVersion("github.com/alicebob/miniredis/v2"),
+	return plan{url: "redis://" + address(s.port), mode: Fake, version: withVersion("miniredis", "github.com/alicebob/miniredis/v2"),
 		note:   "a double (miniredis): no disk, so nothing survives this process; consumer-group statistics are not modelled",
 		engine: &doubleRedis{addr: address(s.port), data: miniredis.NewMiniRedis()}}
 }
