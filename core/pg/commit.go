@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 	"time"
 
@@ -78,7 +79,7 @@ func commitError(err error) error {
 		return err
 	case pgconn.SafeToRetry(err):
 		return err
-	case errors.As(err, &said) && said.Code[:3] != "57P":
+	case errors.As(err, &said) && !strings.HasPrefix(said.Code, "57P"):
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrCommitUnknown, err)

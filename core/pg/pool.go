@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,7 +77,7 @@ func Unavailable(err error) bool {
 		return true
 	case errors.As(err, &said):
 		// 08 connection, 57P operator intervention, 53300 too many connections.
-		return said.Code[:2] == "08" || said.Code[:3] == "57P" || said.Code == "53300"
+		return strings.HasPrefix(said.Code, "08") || strings.HasPrefix(said.Code, "57P") || said.Code == "53300"
 	}
 	var network net.Error
 	return pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.As(err, &network) ||

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"outboxplayground/brokers"
+	"outboxplayground/core/lab"
+)
+
+type roleOptions struct {
+	chapter int
+	buses   []string
+}
+
+func relayCommand() *cobra.Command {
+	return roleCommand("relay", "run the relay of the chapters with an outbox, as a process of its own",
+		lab.LiveConfig{Relay: true})
+}
+
+func consumeCommand() *cobra.Command {
+	return roleCommand("consume", "run the listener that sends the emails, as a process of its own",
+		lab.LiveConfig{Consumer: true})
+}
+
+func roleCommand(name, short string, cfg lab.LiveConfig) *cobra.Command {
+	o := roleOptions{}
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Long: short + ".\nIt uses the servers of a running playground, or those that the URLs name. Start\n" +
+			"the playground with `serve --roles producer` to leave the work to this process.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runRole(cmd.Context(), name, cfg, o) },
+	}
+	cmd.Flags().IntVar(&o.chapter, "chapter", 0, "only this chapter (default: all that have the role)")
+	cmd.Flags().StringSliceVar(&o.buses, "bus", nil, "only these buses (default: all with a network)")
+	return cmd
+}
+
+// runRole runs one role until ctx ends.
+func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions) error {
+	if err := checkBuses(name, o.buses); err != nil {
+		return err
+	}
+	for _, c := range contents() {
+		if (o.chapter == 0 || c.Number == o.chapter) && (c.Outbox || cfg.Consumer) {
+			cfg.Chapters = append(cfg.Chapters, c)
+		}
+	}
+	if len(cfg.Chapters) == 0 {
+		return fmt.Errorf("chapter %d has no %s", o.chapter, name)
+	}
+	out := &printer{to: os.Stdout}
+	f, err := joinFleet(out)
+	if err != nil {
+		return err
+	}
+	out.line("%s of %d chapters; Ctrl-C stops it after what is in flight", name, len(cfg.Chapters))
+	live, err := openLive(ctx, f, cfg)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	var attaching sync.WaitGroup
+	defer attaching.Wait()
+	attaching.Go(func() {
+		attachAll(ctx, f, func(b lab.BusInfo, open lab.OpenBus) {
+			if len(o.buses) > 0 && !slices.Contains(o.buses, b.Name) {
+				return
+			}
+			live.Attach(b, open)
+			out.bus(b)
+		})
+	})
+	return live.Run(ctx)
+}
+
+// checkBuses refuses the bus that cannot be reached from another process.
+func checkBuses(role string, buses []string) error {
+	for _, b := range buses {
+		if ok, all := oneOf(b, brokers.Names()); !ok {
+			return fmt.Errorf("--bus: there is no bus %q; there are %s", b, all)
+		}
+		if b == inMemory {
+			return errors.New("the bus in memory lives in the process of serve; a separate " + role + " cannot reach it")
+		}
+	}
+	return nil
+}
