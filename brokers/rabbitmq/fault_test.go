@@ -75,7 +75,7 @@ func TestDeadlineIsObeyedWhileTheBrokerStalls(t *testing.T) {
 func TestLargePayloadIntoAStalledSocketObeysTheDeadline(t *testing.T) {
 	f := &faulty{}
 	b := open(t, Options{}, f.dial)
-	defer f.hold()()
+	defer f.stall()()
 	msgs := messages(8)
 	for i := range msgs {
 		msgs[i].Payload = make([]byte, 4<<20)

@@ -3,17 +3,17 @@ package rabbitmq
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sync"
 )
 
 // faulty is a dial hook whose connections a test can cut, refuse and stall.
 type faulty struct {
-	mu      sync.Mutex
-	refuse  bool
-	replies chan struct{} // non-nil: nothing comes back from the server until it is closed
-	conns   []net.Conn
+	mu       sync.Mutex
+	refuse   bool
+	replies  chan struct{} // non-nil: nothing comes back from the server until it is closed
+	requests chan struct{} // non-nil: nothing more is read from the client until it is closed
+	conns    []net.Conn
 }
 
 func (f *faulty) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -28,17 +28,18 @@ func (f *faulty) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	client, inner := net.Pipe()
 	f.conns = append(f.conns, up, inner)
-	go func() { _, _ = io.Copy(up, inner); up.Close() }()
-	go func() { f.back(inner, up); inner.Close() }()
+	go func() { f.copy(up, inner, &f.requests); up.Close() }()
+	go func() { f.copy(inner, up, &f.replies); inner.Close() }()
 	return client, nil
 }
 
-func (f *faulty) back(to, from net.Conn) {
+// copy stops before a write for as long as the gate is shut.
+func (f *faulty) copy(to, from net.Conn, gate *chan struct{}) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
 		f.mu.Lock()
-		wait := f.replies
+		wait := *gate
 		f.mu.Unlock()
 		if wait != nil {
 			<-wait
@@ -53,14 +54,19 @@ func (f *faulty) back(to, from net.Conn) {
 }
 
 // hold keeps the server's bytes back; the returned function lets them go.
-func (f *faulty) hold() (release func()) {
+func (f *faulty) hold() (release func()) { return f.shut(&f.replies) }
+
+// stall leaves the client's bytes where they are; the returned function takes them.
+func (f *faulty) stall() (release func()) { return f.shut(&f.requests) }
+
+func (f *faulty) shut(gate *chan struct{}) (open func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	wait := make(chan struct{})
-	f.replies = wait
+	*gate = wait
 	return sync.OnceFunc(func() {
 		f.mu.Lock()
-		f.replies = nil
+		*gate = nil
 		f.mu.Unlock()
 		close(wait)
 	})

@@ -174,7 +174,10 @@ func TestTenThousandPipelined(t *testing.T) {
 			t.Fatalf("position %d: got %s, want %s", i, m.Payload, msgs[i].Payload)
 		}
 	}
-	eventually(t, "no backlog", func() bool { n, err := b.Backlog(within(t, 5*time.Second), "safe", "mail"); return err == nil && n == 0 })
+	eventually(t, "no backlog", func() bool {
+		n, err := b.Backlog(within(t, 5*time.Second), "safe", "mail")
+		return err == nil && n == 0
+	})
 }
 
 func TestTenThousandUnroutableDoNotDeadlock(t *testing.T) {
@@ -311,7 +314,10 @@ func TestBacklogCountsWhatAHandlerHolds(t *testing.T) {
 		t.Error("from outside, with 16 held:", n, err)
 	}
 	close(let)
-	eventually(t, "none", func() bool { n, err := b.Backlog(within(t, 5*time.Second), "safe", "mail"); return err == nil && n == 0 })
+	eventually(t, "none", func() bool {
+		n, err := b.Backlog(within(t, 5*time.Second), "safe", "mail")
+		return err == nil && n == 0
+	})
 	if got := len(r.all()); got != 20 {
 		t.Error("0 was answered after", got)
 	}

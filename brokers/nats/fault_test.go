@@ -1,0 +1,375 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"outboxplayground/core/bus"
+)
+
+func TestCutBeforeTheAcknowledgementIsAmbiguous(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		f := &faulty{}
+		b := open(t, url, Options{}, f.dial)
+		if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
+			t.Fatal(err)
+		}
+		release := f.hold()
+		answer := make(chan error, 1)
+		msgs := messages(3)
+		go func() { answer <- b.Publish(within(t, 20*time.Second), msgs...) }()
+		other, err := Open(within(t, 5*time.Second), bus.Config{URL: b.cfg.URL, Prefix: b.cfg.Prefix}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		eventually(t, "stored, not acknowledged", func() bool { return backlog(t, other) == 4 })
+		f.cut(true)
+		release()
+		err = <-answer
+		if got := classes(err, 3); got != "ambiguous ambiguous ambiguous" {
+			t.Error(got, err)
+		}
+		began := time.Now()
+		err = b.Publish(within(t, 5*time.Second), messages(2)...)
+		if got := classes(err, 2); got != "unavailable unavailable" || time.Since(began) > 100*time.Millisecond {
+			t.Error(got, err, time.Since(began))
+		}
+		f.heal()
+		eventually(t, "published after the cut", func() bool { return b.Publish(within(t, 5*time.Second), messages(1)...) == nil })
+		if n := backlog(t, other); n != 5 {
+			t.Errorf("%d stored, want 5: something was kept and sent later", n)
+		}
+	})
+}
+
+func TestDeadlineIsObeyedWhileTheServerStalls(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		f := &faulty{}
+		b := open(t, url, Options{}, f.dial)
+		if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
+			t.Fatal(err)
+		}
+		release := f.hold()
+		defer release()
+		for range 3 {
+			began := time.Now()
+			err := b.Publish(within(t, 200*time.Millisecond), messages(2)...)
+			if took := time.Since(began); classes(err, 2) != "ambiguous ambiguous" || !errors.Is(bus.Outcome(err, 0), context.DeadlineExceeded) || took > 400*time.Millisecond {
+				t.Error(err, took)
+			}
+		}
+		began := time.Now()
+		if _, err := b.Backlog(within(t, 200*time.Millisecond), "safe", "mail"); err == nil || time.Since(began) > time.Second {
+			t.Error("backlog:", err, time.Since(began))
+		}
+		began = time.Now()
+		b.Close()
+		if took := time.Since(began); took > 2*time.Second {
+			t.Error("Close took", took)
+		}
+	})
+}
+
+func TestLargePayloadsIntoAStalledSocketObeyTheDeadline(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		f := &faulty{}
+		b := open(t, url, Options{}, f.dial)
+		defer f.stall()()
+		msgs := messages(8)
+		for i := range msgs {
+			msgs[i].Payload = make([]byte, 512<<10)
+		}
+		began := time.Now()
+		err := b.Publish(within(t, 100*time.Millisecond), msgs...)
+		if took := time.Since(began); took > time.Second || classes(err, 8) != "ambiguous"+strings.Repeat(" unavailable", 7) {
+			t.Error(classes(err, 8), err, took)
+		}
+		began = time.Now()
+		err = b.Publish(within(t, 100*time.Millisecond), messages(1)...)
+		if took := time.Since(began); err == nil || took > time.Second {
+			t.Error(err, took)
+		}
+		began = time.Now()
+		b.Close()
+		if took := time.Since(began); took > 3*time.Second {
+			t.Error("Close took", took)
+		}
+	})
+}
+
+func TestConsumerSurvivesACut(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		f := &faulty{}
+		b := open(t, url, Options{}, f.dial)
+		r := receive(t, b, "mail", nil)
+		if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "received", func() bool { return len(r.all()) == 1 })
+		f.cut(false)
+		eventually(t, "published again", func() bool { return b.Publish(within(t, 5*time.Second), messages(1)...) == nil })
+		eventually(t, "received again", func() bool { return len(r.all()) >= 2 })
+	})
+}
+
+func TestHeldMessagesGoBackWhenASubscriptionEnds(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		b := open(t, url, Options{AckWait: time.Minute}, nil)
+		if err := b.Publish(within(t, 5*time.Second), messages(10)...); err != nil {
+			t.Fatal(err)
+		}
+		holding := make(chan struct{}, 16)
+		first := receive(t, b, "mail", func(ctx context.Context, _ bus.Message) error { holding <- struct{}{}; <-ctx.Done(); return ctx.Err() })
+		<-holding
+		first.end(t)
+		second := receive(t, b, "mail", nil)
+		eventually(t, "all ten", func() bool { return len(second.all()) == 10 })
+	})
+}
+
+func TestFiftyGoroutines(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		b := open(t, url, Options{}, nil)
+		r := receive(t, b, "mail", nil)
+		var wg sync.WaitGroup
+		began := time.Now()
+		for range 50 {
+			wg.Go(func() {
+				for range 20 {
+					msgs := messages(2)
+					msgs[0].Topic = "nowhere"
+					if err := b.Publish(within(t, 20*time.Second), msgs...); classes(err, 2) != "rejected accepted" {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		t.Logf("1000 publishes of 2 in %v", time.Since(began))
+		eventually(t, "all", func() bool { return len(r.all()) == 1000 })
+	})
+}
+
+func TestCloseWhilePublishing(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		b := open(t, url, Options{}, nil)
+		var wg sync.WaitGroup
+		started := make(chan struct{}, 10)
+		for range 10 {
+			wg.Go(func() {
+				for {
+					err := b.Publish(within(t, 5*time.Second), messages(10)...)
+					select {
+					case started <- struct{}{}:
+					default:
+					}
+					if bus.Classify(err) == bus.Unavailable {
+						return
+					}
+				}
+			})
+		}
+		<-started
+		for range 2 {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		wg.Wait()
+		if err := b.Publish(within(t, time.Second), messages(1)...); !errors.Is(err, bus.ErrUnavailable) {
+			t.Error(err)
+		}
+		if err := b.Subscribe(within(t, 5*time.Second), "safe", "mail", nil); !errors.Is(err, bus.ErrUnavailable) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOpenWithoutAServer(t *testing.T) {
+	began := time.Now()
+	b, err := Open(within(t, 5*time.Second), bus.Config{URL: "nats://u:secret@127.0.0.1:1"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	err = b.Publish(within(t, 5*time.Second), messages(1)...)
+	if !errors.Is(err, bus.ErrUnavailable) || strings.Contains(err.Error(), "secret") || time.Since(began) > time.Second {
+		t.Error(err, time.Since(began))
+	}
+	if err := b.Prepare(within(t, 300*time.Millisecond), "safe"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	for _, url := range []string{"", "http://secret@x", "nats://u:secret@h:port/", "nats://a:secret%zz@h"} {
+		if _, err := Open(within(t, time.Second), bus.Config{URL: url}, Options{}); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Error(url, err)
+		}
+	}
+}
+
+func TestOpenIntoABlackHoleObeysItsContext(t *testing.T) {
+	f := &faulty{}
+	s := embedded(t, t.TempDir(), natsserver.RANDOM_PORT, nil)
+	defer halt(s)
+	release := f.hold()
+	defer release()
+	began := time.Now()
+	b, err := Open(within(t, 300*time.Millisecond), bus.Config{URL: s.ClientURL(), Dial: f.dial}, Options{})
+	if err != nil || time.Since(began) > 600*time.Millisecond {
+		t.Fatal(err, time.Since(began))
+	}
+	defer b.Close()
+	began = time.Now()
+	err = b.Publish(within(t, 5*time.Second), messages(1)...)
+	if !errors.Is(err, bus.ErrUnavailable) || time.Since(began) > 100*time.Millisecond {
+		t.Error(err, time.Since(began))
+	}
+}
+
+func TestWrongPasswordIsUnavailableUntilItIsRight(t *testing.T) {
+	dir := t.TempDir()
+	s := embedded(t, dir, natsserver.RANDOM_PORT, func(o *natsserver.Options) { o.Username, o.Password = "u", "right" })
+	url := strings.Replace(s.ClientURL(), "nats://", "nats://u:wrong@", 1)
+	b, err := Open(within(t, 5*time.Second), bus.Config{URL: url}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var why error
+	eventually(t, "an error that tells", func() bool {
+		why = b.Publish(within(t, time.Second), messages(1)...)
+		return strings.Contains(why.Error(), "Authorization")
+	})
+	if !errors.Is(why, bus.ErrUnavailable) || strings.Contains(why.Error(), "wrong") {
+		t.Error(why)
+	}
+	port := portOf(t, s)
+	halt(s)
+	s = embedded(t, dir, port, func(o *natsserver.Options) { o.Username, o.Password = "u", "wrong" })
+	defer halt(s)
+	if err := b.Prepare(within(t, 10*time.Second), "safe"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFullStreamIsUnavailable(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		b := open(t, url, Options{}, nil)
+		s, err := b.js.Stream(within(t, 5*time.Second), b.stream("safe"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.CachedInfo().Config
+		c.MaxMsgs, c.Discard, c.MaxMsgSize = 1, jetstream.DiscardNew, 1000
+		if _, err := b.js.UpdateStream(within(t, 5*time.Second), c); err != nil {
+			t.Fatal(err)
+		}
+		msgs := messages(3)
+		msgs[1].Payload = make([]byte, 2000)
+		err = b.Publish(within(t, 5*time.Second), msgs...)
+		if got := classes(err, 3); got != "accepted rejected unavailable" {
+			t.Error(got, err)
+		}
+	})
+}
+
+func TestServerWithoutJetStreamIsUnavailable(t *testing.T) {
+	s := embedded(t, t.TempDir(), natsserver.RANDOM_PORT, func(o *natsserver.Options) { o.JetStream = false })
+	defer halt(s)
+	b, err := Open(within(t, 5*time.Second), bus.Config{URL: s.ClientURL()}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Publish(within(t, 5*time.Second), messages(2)...); classes(err, 2) != "unavailable unavailable" {
+		t.Error(err)
+	}
+}
+
+// TestServerThatShutsDownRejectsNothing publishes while the server ends JetStream
+// and still holds the connection.
+func TestServerThatShutsDownRejectsNothing(t *testing.T) {
+	dir, port, id := t.TempDir(), natsserver.RANDOM_PORT, "t"+uuid.NewString()[:8]
+	for range 5 {
+		s := embedded(t, dir, port, nil)
+		port = portOf(t, s)
+		b, err := Open(within(t, 5*time.Second), bus.Config{URL: s.ClientURL(), Prefix: id}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Prepare(within(t, 5*time.Second), "safe", "mail"); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithCancel(context.Background())
+		going := make(chan struct{}, 1)
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					err := b.Publish(within(t, 5*time.Second), messages(5)...)
+					for i := range 5 {
+						if bus.Classify(bus.Outcome(err, i)) == bus.Rejected {
+							t.Error(err)
+							return
+						}
+					}
+					select {
+					case going <- struct{}{}:
+					default:
+					}
+				}
+			})
+		}
+		<-going
+		halt(s)
+		cancel()
+		wg.Wait()
+		b.Close()
+	}
+}
+
+// TestServerThatForgetsEverything restarts the server on an empty directory.
+func TestServerThatForgetsEverything(t *testing.T) {
+	s := embedded(t, t.TempDir(), natsserver.RANDOM_PORT, nil)
+	port := portOf(t, s)
+	b, err := Open(within(t, 5*time.Second), bus.Config{URL: s.ClientURL()}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	if err := b.Prepare(within(t, 5*time.Second), "safe", "mail"); err != nil {
+		t.Fatal(err)
+	}
+	r := receive(t, b, "mail", nil)
+	if err := b.Publish(within(t, 5*time.Second), messages(3)...); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "three", func() bool { return len(r.all()) == 3 })
+	halt(s)
+	eventually(t, "noticed", func() bool {
+		return errors.Is(b.Publish(within(t, time.Second), messages(1)...), bus.ErrUnavailable)
+	})
+	s = embedded(t, t.TempDir(), port, nil)
+	t.Cleanup(func() { halt(s) })
+	eventually(t, "published to the new stream", func() bool { return b.Publish(within(t, time.Second), messages(1)...) == nil })
+	eventually(t, "received from it", func() bool { return len(r.all()) == 4 })
+	r.end(t)
+}
+
+func portOf(t *testing.T, s *natsserver.Server) int {
+	t.Helper()
+	addr, ok := s.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatal(s.Addr())
+	}
+	return addr.Port
+}
