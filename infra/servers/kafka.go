@@ -91,7 +91,8 @@ func formatKafka(s site, java, classpath, properties string) error {
 
 // javaArgs ask for a modest JVM: it shares the machine with everything else.
 func javaArgs(classpath, class string, args ...string) []string {
-	return append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath, class}, args...)
+	return append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classpath, class}, args...)
 }
 
 // kafkaClasspath returns where Kafka's jars are, or nothing.
@@ -102,7 +103,7 @@ func kafkaClasspath(searchCache bool) string {
 	if home := os.Getenv("KAFKA_HOME"); home != "" {
 		return filepath.Join(home, "libs", "*")
 	}
-	cache, err := os.UserCacheDir()
+	cache, err := os.UserCacheDir() // as infra/common.sh has it
 	if !searchCache || err != nil {
 		return ""
 	}

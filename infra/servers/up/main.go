@@ -27,6 +27,7 @@ func main() {
 	kafka := flag.String("kafka", "", "form of Kafka: real or fake (default: the best at hand)")
 	nats := flag.String("nats", "", "form of NATS: real or embedded (default: embedded)")
 	redis := flag.String("redis", "", "form of Redis: real or fake (default: the best at hand)")
+	skip := flag.Bool("skip-missing", false, "go on without a server that this machine does not have")
 	noSync := flag.Bool("no-sync", false, "let PostgreSQL answer before the disk has the data")
 	flag.Parse()
 	if flag.NArg() == 0 {
@@ -36,7 +37,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	g := group{forms: map[string]string{"kafka": *kafka, "nats": *nats, "redis": *redis}, noSync: *noSync}
+	g := group{forms: map[string]string{"kafka": *kafka, "nats": *nats, "redis": *redis}, noSync: *noSync, skip: *skip}
 	code := g.around(ctx, strings.Split(*names, ","), flag.Args())
 	stop()
 	os.Exit(code)
@@ -44,8 +45,8 @@ func main() {
 
 // group is the servers of one run of the command.
 type group struct {
-	forms  map[string]string
-	noSync bool
+	forms        map[string]string
+	noSync, skip bool
 
 	mu      sync.Mutex
 	running []*servers.Server
@@ -80,6 +81,11 @@ func (g *group) startAll(ctx context.Context, names []string) error {
 func (g *group) start(ctx context.Context, name string) error {
 	g.say("%-9s starting", name)
 	s, err := servers.Start(ctx, name, servers.Options{Form: g.forms[name], NoSync: g.noSync})
+	var gone *servers.Missing
+	if errors.As(err, &gone) && g.skip {
+		g.say("%-9s off: %s", name, gone.Fix)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
