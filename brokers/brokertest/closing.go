@@ -3,6 +3,7 @@ package brokertest
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"outboxplayground/core/bus"
@@ -41,9 +42,7 @@ func closeTwice(ctx context.Context, tr *trial) {
 	tr.accept(ctx, b, message(safe, 0))
 	tr.close(b)
 	tr.close(b)
-	m, began := message(safe, 1), time.Now()
-	tr.class(m.ID, tr.ledger.publish(ctx, b, m), "publish after Close", bus.Unavailable)
-	tr.within(began, atOnce, "a publish after Close")
+	tr.refusesAfterClose(ctx, b)
 	s := tr.subscribe(ctx, b, safe, mailer, "after", nil)
 	s.stop()
 	if tr.f.Forgets {
@@ -64,11 +63,13 @@ const atOnce = 1500 * time.Millisecond
 func closeWhilePublishing(ctx context.Context, tr *trial) {
 	b := tr.ready(ctx)
 	var publishers sync.WaitGroup
+	var closed atomic.Bool
 	for range 10 {
-		publishers.Go(func() { tr.guard(func() { tr.publishUntilRefused(ctx, b) }) })
+		publishers.Go(func() { tr.guard(func() { tr.publishUntilRefused(ctx, b, &closed) }) })
 	}
 	tr.ledger.await(ctx, publishWithin, func() bool { return len(tr.ledger.order) > 50 })
 	tr.close(b)
+	closed.Store(true)
 	if !returns(&publishers, closeWithin) {
 		tr.violate(Hangs, nil, "a Publish under way did not return within %v of Close", closeWithin)
 		return
@@ -83,18 +84,30 @@ func closeWhilePublishing(ctx context.Context, tr *trial) {
 	tr.conclude(ctx, b2, safe, terms{}, mailer)
 }
 
-// publishUntilRefused stops at the first failure; one that happens because of
-// Close may be of any kind but rejected.
-func (tr *trial) publishUntilRefused(ctx context.Context, b bus.Bus) {
+// publishUntilRefused stops at the first failure, or when the bus is closed; a
+// failure because of Close may be of any kind but rejected.
+func (tr *trial) publishUntilRefused(ctx context.Context, b bus.Bus, closed *atomic.Bool) {
 	ctx, cancel := context.WithTimeout(ctx, publishWithin)
 	defer cancel()
-	for n := 0; ; n++ {
+	for n := 0; !closed.Load(); n++ {
 		m := message(safe, n)
 		if err := tr.ledger.publish(ctx, b, m); err != nil {
 			tr.class(m.ID, err, "a publish under way at Close", bus.Unavailable, bus.Ambiguous)
-			return
+			break
 		}
 	}
+	if closed.Load() {
+		tr.refusesAfterClose(ctx, b)
+	}
+}
+
+// refusesAfterClose wants a publish on a closed bus unavailable, at once.
+func (tr *trial) refusesAfterClose(ctx context.Context, b bus.Bus) {
+	ctx, cancel := context.WithTimeout(ctx, probeDeadline)
+	defer cancel()
+	m, began := message(safe, 1), time.Now()
+	tr.class(m.ID, tr.ledger.publish(ctx, b, m), "a publish after Close", bus.Unavailable)
+	tr.within(began, atOnce, "a publish after Close")
 }
 
 func returns(wg *sync.WaitGroup, limit time.Duration) bool {

@@ -30,8 +30,8 @@ func (tr *trial) inject(p *fault.Proxy, r fault.Rule) *fault.Injected {
 }
 
 // hit makes sure that a fault did something; otherwise the check proves nothing.
-func (tr *trial) hit(f *fault.Injected, what string) {
-	if f.Hits() == 0 {
+func (tr *trial) hit(ctx context.Context, f *fault.Injected, what string) {
+	if !poll(ctx, time.Second, func() bool { return f.Hits() > 0 }) {
 		tr.violate(Failed, nil, "%s: the fault hit nothing; does the bus use Config.Dial?", what)
 	}
 }

@@ -96,7 +96,7 @@ func maxUnacked(ctx context.Context, tr *trial) {
 	quick := func() bool {
 		return tr.ledger.deliveries(mailer, func(d *delivery) bool { return d.member == "quick" }) >= count-limit
 	}
-	if !tr.ledger.await(ctx, tr.f.Patience, quick) {
+	if !tr.progress(ctx, mailer, quick) {
 		tr.violate(HoldsTooMany, nil, "a stopped member keeps more than %d of %d messages from another one", limit, count)
 	}
 	release <- struct{}{}

@@ -111,6 +111,6 @@ func redeliveryAfterDeath(ctx context.Context, tr *trial) {
 	if !tr.entered(entered, "the first member") {
 		return
 	}
-	tr.hit(tr.inject(p, fault.Rule{Kind: fault.Outage}), "death of the consumer")
+	tr.hit(ctx, tr.inject(p, fault.Rule{Kind: fault.Outage}), "death of the consumer")
 	tr.takesOver(ctx, b2)
 }

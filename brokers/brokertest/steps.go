@@ -86,15 +86,27 @@ func (s *sub) stop() {
 // settle waits until each group has acknowledged everything accepted on the
 // topic and nothing comes any more. What is missing then is the verdict's matter.
 func (tr *trial) settle(ctx context.Context, b bus.Bus, topic string, groups ...string) {
-	limit := tr.f.Patience + tr.f.RedeliveryWithin
 	for _, g := range groups {
-		all := tr.ledger.await(ctx, limit, func() bool { return tr.ledger.unsettled(topic, g) == 0 })
-		if !all {
-			limit = time.Second // the others have had the time too
-		}
+		tr.progress(ctx, g, func() bool { return tr.ledger.unsettled(topic, g) == 0 })
 		tr.drained(ctx, b, topic, g)
 		tr.quiet(ctx, g)
 	}
+}
+
+// progress waits until done holds, however long that takes, as long as the group
+// gets something now and then: a slow bus has not lost anything.
+func (tr *trial) progress(ctx context.Context, group string, done func() bool) bool {
+	limit := tr.f.Patience + tr.f.RedeliveryWithin
+	last, since := -1, time.Now()
+	finished := false
+	tr.ledger.await(ctx, checkTimeout, func() bool {
+		if n := len(tr.ledger.got[group]); n != last {
+			last, since = n, time.Now()
+		}
+		finished = done()
+		return finished || time.Since(since) > limit
+	})
+	return finished
 }
 
 // drained waits until the broker says that it holds nothing for the group: so

@@ -56,8 +56,21 @@ func (tr *trial) add(vs ...Violation) {
 	defer tr.mu.Unlock()
 	for _, v := range vs {
 		v.Check = tr.check
-		tr.violations = append(tr.violations, v)
+		if tr.count(v.Rule) < fewest {
+			tr.violations = append(tr.violations, v)
+		}
 	}
+}
+
+// count is how often a rule was found broken. Call it locked.
+func (tr *trial) count(r Rule) int {
+	n := 0
+	for _, v := range tr.violations {
+		if v.Rule == r {
+			n++
+		}
+	}
+	return n
 }
 
 func (tr *trial) found() []Violation {

@@ -67,7 +67,7 @@ func (v Violation) String() string {
 	return s
 }
 
-// fewest keeps a counterexample small.
+// fewest keeps a counterexample small, and a check from repeating itself.
 const fewest = 3
 
 func firstFew(ids []string) []string { return ids[:min(len(ids), fewest)] }

@@ -24,7 +24,8 @@ var (
 type Conn struct {
 	cfg    bus.Config
 	server *Server
-	client *http.Client
+	client *http.Client // publishes, each on a connection of its own
+	reader *http.Client // for subscriptions; settles on connections that it keeps
 
 	life context.Context // ends with Close; requests and subscriptions join it
 	end  context.CancelFunc
@@ -34,8 +35,10 @@ type Conn struct {
 func Open(s *Server, cfg bus.Config) *Conn {
 	cfg = cfg.WithDefaults()
 	life, end := context.WithCancel(context.Background())
-	transport := &http.Transport{DialContext: cfg.Dial, DisableKeepAlives: true}
-	return &Conn{cfg: cfg, server: s, client: &http.Client{Transport: transport}, life: life, end: end}
+	client := func(keep bool) *http.Client {
+		return &http.Client{Transport: &http.Transport{DialContext: cfg.Dial, DisableKeepAlives: !keep}}
+	}
+	return &Conn{cfg: cfg, server: s, client: client(false), reader: client(true), life: life, end: end}
 }
 
 // Publish sends all messages in one request.
@@ -58,7 +61,7 @@ func (c *Conn) Publish(ctx context.Context, msgs ...bus.Message) error {
 }
 
 func (c *Conn) send(ctx context.Context, body []byte, n int) error {
-	resp, err := c.request(ctx, http.MethodPost, "/publish", body)
+	resp, err := c.request(ctx, c.client, http.MethodPost, "/publish", body)
 	if err != nil {
 		return sendError(err)
 	}
@@ -74,12 +77,12 @@ func (c *Conn) send(ctx context.Context, body []byte, n int) error {
 	return bus.Join(outcomes)
 }
 
-func (c *Conn) request(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+func (c *Conn) request(ctx context.Context, client *http.Client, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+c.server.address()+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	return c.client.Do(req)
+	return client.Do(req)
 }
 
 const (
@@ -136,5 +139,6 @@ func (c *Conn) Backlog(ctx context.Context, topic, group string) (int64, error) 
 // Close ends the requests and subscriptions of this client.
 func (c *Conn) Close() error {
 	c.end()
+	c.reader.CloseIdleConnections()
 	return nil
 }

@@ -80,7 +80,7 @@ func (c *Conn) Subscribe(ctx context.Context, topic, group string, h bus.Handler
 // consume reads one connection to its end.
 func (c *Conn) consume(ctx context.Context, topic, group string, h bus.Handler) error {
 	where := url.Values{"topic": {c.cfg.Name(topic)}, "group": {group}}
-	resp, err := c.request(ctx, http.MethodGet, "/deliver?"+where.Encode(), nil)
+	resp, err := c.request(ctx, c.reader, http.MethodGet, "/deliver?"+where.Encode(), nil)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (c *Conn) report(ctx context.Context, token string, handled error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	v := url.Values{"token": {token}, "ok": {map[bool]string{true: "true"}[handled == nil]}}
-	resp, err := c.request(ctx, http.MethodPost, "/settle?"+v.Encode(), nil)
+	resp, err := c.request(ctx, c.reader, http.MethodPost, "/settle?"+v.Encode(), nil)
 	if err != nil {
 		return err
 	}
