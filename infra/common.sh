@@ -17,7 +17,7 @@ cache_dir() {
     fi
 }
 
-child= ticker=
+child='' ticker=''
 
 # run COMMAND…: in the background, so that a signal to this script is not kept
 # waiting for the command's end.
@@ -26,7 +26,7 @@ run() {
     "$@" </dev/null &
     child=$!
     wait "$child" || code=$?
-    child=
+    child=''
     return "$code"
 }
 
@@ -45,7 +45,7 @@ trap interrupted INT TERM HUP
 
 # remind WHAT: a line every ten seconds, until it is killed.
 remind() {
-    local nap=
+    local nap=''
     trap 'kill "$nap" 2>/dev/null; exit' TERM
     while :; do
         sleep 10 >/dev/null 2>&1 &
@@ -67,7 +67,7 @@ patiently() {
     run "$@" >"$log" 2>&1 || code=$?
     kill "$ticker" 2>/dev/null
     wait "$ticker" 2>/dev/null
-    ticker=
+    ticker=''
     if [ "$code" -ne 0 ]; then
         tail -n 30 "$log" >&2
         say "failed (exit code $code): $*"
