@@ -199,6 +199,9 @@ func TestAPreparedTransactionIsNoPhantomYet(t *testing.T) {
 	mustExec(t, conn, "BEGIN")
 	id := story{order: "0 s"}.write(t, conn)
 	mustExec(t, conn, fmt.Sprintf("PREPARE TRANSACTION '%s'", schema))
+	t.Cleanup(func() { // a test that fails half-way would block the end of its schema
+		_, _ = pool.Exec(context.Background(), fmt.Sprintf("ROLLBACK PREPARED '%s'", schema))
+	})
 	mustExec(t, pool, anEffect, id)
 	expect(t, pool, neverAsked(t), id, audit.Unknown, audit.Verdict{Pending: 1})
 	mustExec(t, conn, fmt.Sprintf("COMMIT PREPARED '%s'", schema))

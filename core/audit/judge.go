@@ -116,6 +116,9 @@ func (t *Trail) judgeMissing(w witness) {
 	v := &t.Verdict
 	v.Pending = 1
 	switch {
+	case w.over:
+		v.Pending, v.Lost = 0, 1
+		t.Why = "the order is committed, there is no email, and nothing can bring one any more"
 	case t.settledFor() <= 0:
 		t.Why = fmt.Sprintf("no email yet, and %s may still deliver the event", t.Bus)
 	case !w.asked:
@@ -137,6 +140,9 @@ func (t *Trail) judgeOrphan(w witness) {
 	switch {
 	case !t.hasEffect():
 		t.Why = "there is an outbox row but no order; nothing has come of it so far"
+	case w.over:
+		v.Pending, v.Phantom = 0, 1
+		t.Why = "the event was handled, and there is no order"
 	case !w.asked || !t.firstEffect().Before(w.at):
 		t.Why = "the event was handled and there is no order; too fresh to be told"
 	case w.open > 0:

@@ -13,6 +13,7 @@ type witness struct {
 	backlogErr error
 	at         time.Time // when the question about transactions was put
 	open       int64     // transactions that could still write the order
+	over       bool      // the lab knows that nothing can come any more
 }
 
 // Who could still insert the order? The message left before the listener handled
