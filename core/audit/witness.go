@@ -17,8 +17,9 @@ type witness struct {
 }
 
 // Who could still insert the order? The message left before the listener handled
-// it, hence from a transaction that began before that; it is still open, or
-// prepared and waiting for its second phase. Our own connection is not it.
+// it, hence from a transaction that began before that. Either it is still open (our
+// own connection is not it), or it is prepared and waits for its second phase: then
+// it has written already, so it holds a lock on orders, and no process (pid) does.
 // Postgres hides the transactions of other users from an unprivileged one: the
 // producer has to connect as the user that audits, as it does here.
 const openWriters = `
@@ -26,7 +27,9 @@ SELECT statement_timestamp(),
   (SELECT count(*) FROM pg_stat_activity
    WHERE datname = current_database() AND pid <> pg_backend_pid()
      AND backend_type = 'client backend' AND xact_start <= $1)
-  + (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database())`
+  + (SELECT count(*) FROM pg_locks
+     WHERE pid IS NULL AND relation = 'orders'::regclass AND mode = 'RowExclusiveLock'
+       AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
 
 // writers counts the transactions that may still write the order of an event which
 // was first handled at the given time. It must not run inside the snapshot of the
