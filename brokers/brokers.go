@@ -1,5 +1,5 @@
-// Package brokers opens a bus by its name. It is the one place that knows all five
-// drivers; a driver never knows another.
+// Package brokers opens a bus by its name. It is the one place that knows all
+// five drivers; the drivers do not know each other.
 package brokers
 
 import (
@@ -15,13 +15,22 @@ import (
 	"outboxplayground/core/bus"
 )
 
-// Names lists the buses there are, as the column outbox.bus spells them.
-func Names() []string { return []string{"rabbitmq", "kafka", "nats", "redis", "inmemory"} }
+// The names of the buses, as ?bus= and the column outbox.bus spell them.
+const (
+	RabbitMQ = "rabbitmq"
+	Kafka    = "kafka"
+	NATS     = "nats"
+	Redis    = "redis"
+	InMemory = "inmemory"
+)
 
-// Config is what a bus is opened with. The options of the other drivers are ignored.
+// Names returns the five names, in the order in which lists show them.
+func Names() []string { return []string{RabbitMQ, Kafka, NATS, Redis, InMemory} }
+
+// Config is what every bus needs, and each driver's own options. Only those of
+// the bus that is opened matter, and the zero value of each works.
 type Config struct {
 	bus.Config
-
 	RabbitMQ rabbitmq.Options
 	Kafka    kafka.Options
 	NATS     nats.Options
@@ -29,26 +38,27 @@ type Config struct {
 	InMemory inmemory.Options
 }
 
-// Open opens the bus of that name. It fails for an unknown name and for a
-// configuration that cannot be used; a broker that is down is not an error: the
-// bus answers ErrUnavailable until it is there.
+// Open opens the bus of that name; see the driver's Open for what it waits for.
+// An unknown name is an error that lists the known ones.
 func Open(ctx context.Context, name string, c Config) (bus.Bus, error) {
 	switch name {
-	case "rabbitmq":
+	case RabbitMQ:
 		return opened(rabbitmq.Open(ctx, c.Config, c.RabbitMQ))
-	case "kafka":
+	case Kafka:
 		return opened(kafka.Open(ctx, c.Config, c.Kafka))
-	case "nats":
+	case NATS:
 		return opened(nats.Open(ctx, c.Config, c.NATS))
-	case "redis":
+	case Redis:
 		return opened(redis.Open(ctx, c.Config, c.Redis))
-	case "inmemory":
+	case InMemory:
 		return opened(inmemory.Open(ctx, c.Config, c.InMemory))
+	default:
+		return nil, fmt.Errorf("brokers: unknown bus %q, want one of %s", name, strings.Join(Names(), ", "))
 	}
-	return nil, fmt.Errorf("there is no bus %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// opened keeps a nil *Bus from becoming a bus.Bus that is not nil.
+// opened turns a driver's result into the interface. A nil pointer in a non-nil
+// interface would pass every comparison with nil and crash later.
 func opened[B bus.Bus](b B, err error) (bus.Bus, error) {
 	if err != nil {
 		return nil, err
