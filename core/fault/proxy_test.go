@@ -293,6 +293,9 @@ func TestCloseEndsEverything(t *testing.T) {
 	}()
 	eventually(t, "a chunk and a dial held", func() bool { return f.Hits() == 2 })
 	p.Close()
+	if left := p.Connections(); len(left) != 0 {
+		t.Errorf("Close left %+v", left)
+	}
 	p.Close()
 	expectReset(t, open)
 	expectReset(t, held)

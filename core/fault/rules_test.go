@@ -183,15 +183,20 @@ func TestDelayKeepsOrderWhenLifted(t *testing.T) {
 	s := serve(t, "tcp", func(c net.Conn) { io.Copy(c, c) }) // ends after its last byte
 	c := s.dial(t, p, "relay")
 	f := inject(t, p, fault.Rule{Kind: fault.Delay, Delay: time.Hour})
-	send(t, c, "first ")
-	eventually(t, "chunk delayed", func() bool { return f.Hits() == 1 })
+	var sent strings.Builder
+	for i := range 100 { // a queue that takes a while to empty
+		part := strings.Repeat(string(rune('A'+i%26)), 1000)
+		sent.WriteString(part)
+		send(t, c, part)
+		eventually(t, "chunk delayed", func() bool { return f.Counts().DelayedBytes == int64(sent.Len()) })
+	}
 	expectSilence(t, c)
 	f.Lift()
-	send(t, c, "second")
+	send(t, c, "the end")
 	c.(interface{ CloseWrite() error }).CloseWrite()
 	c.SetReadDeadline(time.Now().Add(patience))
-	if got, err := io.ReadAll(c); string(got) != "first second" || err != nil {
-		t.Errorf("got %q, %v", got, err)
+	if got, err := io.ReadAll(c); string(got) != sent.String()+"the end" || err != nil {
+		t.Errorf("got %d bytes, not those sent, or not in order; %v", len(got), err)
 	}
 }
 

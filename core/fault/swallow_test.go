@@ -112,6 +112,20 @@ func TestOnceStrikesOneOfTwo(t *testing.T) {
 	expect(t, b, "ack")
 }
 
+func TestOnceStrikesOneOfTwoThatSendTheSameEvent(t *testing.T) {
+	p := newProxy(t)
+	s, _, _ := inbox(t)
+	a, b := s.dial(t, p, "relay"), s.dial(t, p, "relay")
+	f := inject(t, p, fault.Rule{Kind: fault.SwallowReplies, Arm: []byte("13"), Once: true})
+	send(t, a, "event-13")
+	expectSilence(t, a)
+	send(t, b, "event-13")
+	expect(t, b, "ack")
+	if n := f.Counts(); n.Armed != 1 || n.Swallowed != 1 {
+		t.Errorf("counts %+v", n)
+	}
+}
+
 func TestLiftOfAnArmedRuleThatTookNothing(t *testing.T) {
 	p := newProxy(t)
 	asked, speak := make(chan struct{}), make(chan struct{})
