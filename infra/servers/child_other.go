@@ -13,7 +13,13 @@ func startDying(cmd *exec.Cmd, death syscall.Signal) (release func(), err error)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return watch(cmd.Process.Pid, death)
+	w, err := watch(cmd.Process.Pid, death)
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		return nil, err
+	}
+	return w.release, nil
 }
 
 // descendants is empty here: the process group has to do.

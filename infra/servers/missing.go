@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 )
@@ -65,20 +66,51 @@ func Variable(name string) string {
 	return v
 }
 
-// Redact returns a server's URL without its password. Several addresses joined
-// by commas, as Kafka and NATS have them, are treated one by one.
+// Redact returns a server's URL without its password, fit to be printed. What it
+// does not understand it leaves out.
 func Redact(raw string) string {
-	parts := strings.Split(raw, ",")
-	for i, p := range parts {
-		u, err := url.Parse(p)
-		switch {
-		case !strings.Contains(p, "@"):
-		case err != nil || u.Host == "":
-			parts[i] = p[strings.LastIndex(p, "@")+1:]
-		case u.User != nil:
-			u.User = url.User(u.User.Username())
-			parts[i] = u.String()
+	if !strings.Contains(raw, "://") {
+		return redactPlain(raw)
+	}
+	var parts []string // several, as NATS takes them
+	for _, p := range splitURLs(raw) {
+		if u, err := url.Parse(p); err == nil && u.Host != "" {
+			parts = append(parts, redactURL(u))
+		} else {
+			parts = append(parts, afterAt(p))
 		}
 	}
 	return strings.Join(parts, ",")
 }
+
+// splitURLs cuts at the commas before a scheme: a password may hold others.
+func splitURLs(raw string) []string {
+	var parts []string
+	from := 0
+	for _, at := range regexp.MustCompile(`,\s*[a-z]+://`).FindAllStringIndex(raw, -1) {
+		parts = append(parts, raw[from:at[0]])
+		from = at[0] + 1
+	}
+	return append(parts, raw[from:])
+}
+
+func redactURL(u *url.URL) string {
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	if q := u.Query(); q.Has("password") {
+		q.Del("password")
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
+}
+
+// redactPlain is for host:port pairs and for PostgreSQL's "host=h password=p".
+func redactPlain(raw string) string {
+	if strings.Contains(raw, "=") {
+		return "(key-value form)"
+	}
+	return afterAt(raw)
+}
+
+func afterAt(s string) string { return s[strings.LastIndex(s, "@")+1:] }

@@ -54,6 +54,14 @@ func takePostgres(ctx context.Context, url string) (word string, err error) {
 	return word, err
 }
 
+func setting(ctx context.Context, t *testing.T, url, name string) (value string) {
+	t.Helper()
+	must(t, withPostgres(ctx, url, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT current_setting($1)`, name).Scan(&value)
+	}))
+	return value
+}
+
 func withPostgres(ctx context.Context, url string, do func(*pgx.Conn) error) error {
 	c, err := pgx.Connect(ctx, url)
 	if err != nil {
