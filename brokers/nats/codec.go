@@ -53,8 +53,8 @@ func (b *Bus) encode(m bus.Message) (*natsgo.Msg, error) {
 }
 
 // decode is the way back. Headers that the server added are left out.
-func decode(topic string, in jetstream.Msg) bus.Message {
-	m := bus.Message{Topic: topic, Payload: in.Data()}
+func decode(topic string, in *natsgo.Msg) bus.Message {
+	m := bus.Message{Topic: topic, Payload: in.Data}
 	take := func(name, value string) {
 		if name == keyHeader {
 			m.Key = value
@@ -65,7 +65,7 @@ func decode(topic string, in jetstream.Msg) bus.Message {
 		}
 		m.Headers[name] = value
 	}
-	for name, values := range in.Headers() {
+	for name, values := range in.Header {
 		switch {
 		case len(values) == 0:
 		case name == jetstream.MsgIDHeader:

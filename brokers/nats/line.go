@@ -37,14 +37,15 @@ type line struct {
 
 	mu     sync.Mutex
 	up     bool
-	why    error // why not
+	why    error         // why not
+	down   chan struct{} // closed when the connection of now is lost
 	sock   net.Conn
 	giveUp context.CancelFunc // of the dial
 }
 
 func newLine(ctx context.Context, dial bus.DialFunc) *line {
 	return &line{ctx: ctx, dial: dial, first: make(chan struct{}), ended: make(chan struct{}),
-		why: errors.New("connecting")}
+		why: errors.New("connecting"), down: make(chan struct{})}
 }
 
 // Dial is called by the client for every connection.
@@ -52,7 +53,8 @@ func (l *line) Dial(network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ctx, dialTime)
 	defer cancel()
 	l.mu.Lock()
-	l.up, l.giveUp, l.sock = false, cancel, nil
+	l.fall()
+	l.giveUp, l.sock = cancel, nil
 	l.mu.Unlock()
 	raw, err := l.dial(ctx, network, addr)
 	if err != nil {
@@ -80,14 +82,33 @@ func (s *socket) Write(p []byte) (int, error) {
 func (l *line) set(up bool, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.up, l.why = up, why
-	if up {
-		select {
-		case <-l.first:
-		default:
-			close(l.first)
-		}
+	l.why = why
+	if !up {
+		l.fall()
+		return
 	}
+	l.up = true
+	select {
+	case <-l.first:
+	default:
+		close(l.first)
+	}
+}
+
+// fall notes that there is no connection, locked.
+func (l *line) fall() {
+	if l.up {
+		close(l.down)
+		l.down = make(chan struct{})
+	}
+	l.up = false
+}
+
+// lost returns a channel that is closed at the next loss of the connection.
+func (l *line) lost() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down
 }
 
 // err is nil while connected, else ErrUnavailable with the reason.

@@ -21,7 +21,7 @@ func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error
 		err := b.makeStream(ctx, topic)
 		for _, group := range groups {
 			if err == nil {
-				_, err = b.makeConsumer(ctx, topic, group)
+				err = b.makeConsumer(ctx, topic, group)
 			}
 		}
 		return err
@@ -111,17 +111,17 @@ func (b *Bus) checkStream(ctx context.Context, topic string) error {
 // makeConsumer makes the durable consumer of a group, or finds it. The number of
 // unacknowledged messages is bounded for each subscription where they are fetched:
 // the server's own bound is for the whole group, and one slow member would use it up.
-func (b *Bus) makeConsumer(ctx context.Context, topic, group string) (jetstream.Consumer, error) {
+func (b *Bus) makeConsumer(ctx context.Context, topic, group string) error {
 	name := plainName(group)
-	c, err := b.js.CreateConsumer(ctx, b.stream(topic), jetstream.ConsumerConfig{
+	_, err := b.js.CreateConsumer(ctx, b.stream(topic), jetstream.ConsumerConfig{
 		Durable: name, DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckPolicy: jetstream.AckExplicitPolicy, AckWait: b.opts.AckWait,
 		MaxDeliver: -1, MaxAckPending: -1,
 	})
 	if errors.Is(err, jetstream.ErrConsumerExists) || errors.Is(err, jetstream.ErrConsumerNameAlreadyInUse) {
-		return b.js.Consumer(ctx, b.stream(topic), name)
+		_, err = b.js.Consumer(ctx, b.stream(topic), name)
 	}
-	return c, err
+	return err
 }
 
 // Backlog returns how many messages of the stream the group has not acknowledged:
