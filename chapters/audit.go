@@ -98,7 +98,7 @@ func (f *fleet) backlog(c lab.Chapter) audit.Backlog {
 		if info.Mode == servers.Off {
 			return 0, errors.New(info.Note)
 		}
-		b, err := openBus(name, info.URL)(ctx, c.Schema(), nil)
+		b, err := openBus(name, info.URL)(ctx, lab.BusOptions{Schema: c.Schema()})
 		if err != nil {
 			return 0, err
 		}

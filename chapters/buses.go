@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"outboxplayground/brokers"
+	"outboxplayground/brokers/nats"
 	"outboxplayground/core/bus"
 	"outboxplayground/core/lab"
 	"outboxplayground/infra/servers"
@@ -25,8 +26,11 @@ func startingBuses() []lab.BusInfo {
 
 // openBus returns how to open a bus on a server.
 func openBus(name, url string) lab.OpenBus {
-	return func(ctx context.Context, schema string, dial bus.DialFunc) (bus.Bus, error) {
-		return brokers.Open(ctx, name, brokers.Config{Config: bus.Config{URL: url, Prefix: schema, Dial: dial}})
+	return func(ctx context.Context, o lab.BusOptions) (bus.Bus, error) {
+		return brokers.Open(ctx, name, brokers.Config{
+			Config: bus.Config{URL: url, Prefix: o.Schema, Dial: o.Dial},
+			NATS:   nats.Options{DedupeWindow: o.DedupeWindow},
+		})
 	}
 }
 

@@ -88,6 +88,6 @@ func root() *cobra.Command {
 	}
 	cmd.Flags().AddFlagSet(serve.Flags())
 	cmd.AddCommand(serve, listCommand(), auditCommand(), relayCommand(), consumeCommand(),
-		doctorCommand(), healthcheckCommand())
+		doctorCommand(), healthcheckCommand(), runCommand(), matrixCommand(), childCommand())
 	return cmd
 }

@@ -112,12 +112,23 @@ func (w *Worker) claim(ctx context.Context) (claimed []row, err error) {
 		claimed, err = pgx.CollectRows(found, scan)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return claimed, w.reachClaimed(ctx, claimed)
+}
+
+// reachClaimed reports each row, and a claim that found none as well.
+func (w *Worker) reachClaimed(ctx context.Context, claimed []row) error {
+	if len(claimed) == 0 {
+		return w.Steps.Reach(ctx, checkpoint.Claimed, "")
+	}
 	for _, r := range claimed {
 		if err := w.Steps.Reach(ctx, checkpoint.Claimed, r.msg.ID); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return claimed, err
+	return nil
 }
 
 func scan(found pgx.CollectableRow) (r row, err error) {

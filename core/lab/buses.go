@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"outboxplayground/core/bus"
 )
@@ -30,9 +31,18 @@ type BusInfo struct {
 	Default     bool     `json:"default,omitempty"`
 }
 
-// OpenBus opens a bus whose names on the broker start with a schema's name, through
-// dial, or through the driver's own dialer where dial is nil.
-type OpenBus func(ctx context.Context, schema string, dial bus.DialFunc) (bus.Bus, error)
+// OpenBus opens a bus; the caller closes it.
+type OpenBus func(ctx context.Context, o BusOptions) (bus.Bus, error)
+
+// BusOptions say for whom a bus is opened.
+type BusOptions struct {
+	// Schema is the prefix of every name on the broker.
+	Schema string
+	// Dial opens connections. Default: the driver's own.
+	Dial bus.DialFunc
+	// DedupeWindow is how long NATS recognises a repeated id. Default: the driver's.
+	DedupeWindow time.Duration
+}
 
 // Why an order is refused before its transaction.
 var (

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,6 +42,11 @@ type Variant struct {
 	Name     string
 	Note     Text
 	Declared []Declaration
+	// DedupeWindow is how long NATS recognises a repeated id. Default: two minutes.
+	DedupeWindow time.Duration
+	// GivesUp: the relay parks rows when an outage has lasted a while. An outage in
+	// the lab then lasts until it has done so.
+	GivesUp  bool
 	Producer func(Deps) Producer
 	Relay    func(Deps) Runner // nil where nothing is relayed
 	Consumer func(Deps) bus.Handler

@@ -50,7 +50,7 @@ func (r *race) enter(ctx context.Context, number int) error {
 	if s.pool, err = pg.Open(url, s.schema, pg.Options{MaxConns: racers + 4}); err != nil {
 		return err
 	}
-	if s.bus, err = r.open(ctx, s.schema, r.proxy.Dialer(fmt.Sprintf("race/ch%02d", number))); err != nil {
+	if s.bus, err = r.open(ctx, BusOptions{Schema: s.schema, Dial: r.proxy.Dialer(fmt.Sprintf("race/ch%02d", number))}); err != nil {
 		return err
 	}
 	if t, ok := s.bus.(bus.Topology); ok {

@@ -1,0 +1,286 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"outboxplayground/core/bus"
+	"outboxplayground/core/checkpoint"
+	"outboxplayground/core/fault"
+	"outboxplayground/core/pg"
+)
+
+// The roles of a chapter, as the lab's children have them.
+const (
+	Producing = "producer"
+	Relaying  = "relay"
+	Consuming = "consumer"
+)
+
+// ChildSpec is the first line that a child reads from its standard input.
+type ChildSpec struct {
+	Chapter     int
+	Variant     string
+	Bus         string
+	BusURL      string
+	Schema      string
+	DatabaseURL string
+	// Proxy is the fault proxy that every connection goes through.
+	Proxy string
+	// Poison is the event whose destination shall not exist; "" is none.
+	Poison string
+	// Roles run in this process; all of them in memory, where the broker is it.
+	Roles []RoleSpec
+}
+
+// RoleSpec is one role of a child. A second relay has a label of its own.
+type RoleSpec struct {
+	Role, Label string
+	Wait        bool // runs only when told to start
+}
+
+// order is a line that a child is told later. Exactly one field is set.
+type order struct {
+	Arm     *PlanSpec `json:",omitempty"`
+	Release string    `json:",omitempty"` // the name of a hold
+	Start   string    `json:",omitempty"` // the label of a waiting role
+	Stop    string    `json:",omitempty"` // the label of a role
+	Echo    string    `json:",omitempty"` // to be said back
+}
+
+// PlanSpec arms a plan in a role: fail, crash, or hold until released.
+type PlanSpec struct {
+	Label   string
+	At      checkpoint.Name
+	EventID string
+	Do      string
+}
+
+// The deeds of a PlanSpec.
+const (
+	doFail  = "fail"
+	doCrash = "crash"
+	doHold  = "hold"
+)
+
+func (p PlanSpec) name() string { return p.Label + "@" + string(p.At) + "@" + p.EventID }
+
+// Line is what a child says on its standard output, one JSON object each. It is
+// written before the plan of the step fires, so that a killed child's last step
+// is known.
+type Line struct {
+	At    time.Time `json:"at"`
+	Label string    `json:"label"`
+	// Step is the checkpoint that an event reached; ready, armed, stopped or note
+	// for the other lines.
+	Step    string `json:"step"`
+	EventID string `json:"event_id,omitempty"`
+	Text    string `json:"text,omitempty"`
+}
+
+// The lines that are not checkpoints.
+const (
+	sayReady   = "ready"   // Text: where the producer listens
+	sayArmed   = "armed"   // Text: the name of the plan
+	sayStopped = "stopped" // the role has ended
+	sayEcho    = "echo"    // Text: what was to be said back
+	sayFailed  = "publish-failed"
+)
+
+// ChildEnv is what main hands to a child.
+type ChildEnv struct {
+	Chapters []Chapter
+	// Open returns how to open a bus at a URL.
+	Open func(name, url string) OpenBus
+	In   io.Reader
+	Out  io.Writer
+}
+
+var errSimulated = errors.New("simulated business failure before commit")
+
+// RunChild is the whole life of a child: it reads its spec, runs its roles, obeys,
+// and ends when its standard input does, which it does when the lab dies.
+func RunChild(ctx context.Context, env ChildEnv) error {
+	in := bufio.NewScanner(env.In)
+	in.Buffer(nil, 1<<20)
+	if !in.Scan() {
+		return errors.New("a child of the lab is started by the lab only")
+	}
+	var spec ChildSpec
+	if err := json.Unmarshal(in.Bytes(), &spec); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c := &child{spec: spec, out: env.Out, roles: map[string]*role{}, holds: map[string]chan struct{}{}}
+	if err := c.open(ctx, env); err != nil {
+		return err
+	}
+	defer c.close()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, r := range spec.Roles {
+		g.Go(func() error { return c.runRole(ctx, r) })
+	}
+	// Not in the group: a read from standard input cannot be cancelled. It ends with
+	// the process.
+	go func() {
+		defer cancel()
+		for in.Scan() {
+			c.obey(in.Bytes())
+		}
+	}()
+	return g.Wait()
+}
+
+// child is the state of a child process.
+type child struct {
+	spec    ChildSpec
+	chapter Chapter
+	variant Variant
+	bus     map[string]bus.Bus // by label; in memory all labels share one
+	pools   map[string]*pgxpool.Pool
+
+	mu    sync.Mutex // guards what follows, and the order of lines
+	out   io.Writer
+	roles map[string]*role
+	holds map[string]chan struct{}
+}
+
+type role struct {
+	steps *checkpoint.Steps
+	start chan struct{} // closed when it may run
+	stop  context.CancelFunc
+}
+
+func (c *child) open(ctx context.Context, env ChildEnv) error {
+	var ok bool
+	if c.chapter, ok = find(env.Chapters, c.spec.Chapter); !ok {
+		return fmt.Errorf("there is no chapter %d", c.spec.Chapter)
+	}
+	c.variant, _ = c.chapter.Variant(c.spec.Variant)
+	c.bus, c.pools = map[string]bus.Bus{}, map[string]*pgxpool.Pool{}
+	for _, r := range c.spec.Roles {
+		if err := c.openRole(ctx, env, r); err != nil {
+			return errors.Join(err, c.close())
+		}
+	}
+	return nil
+}
+
+func (c *child) openRole(ctx context.Context, env ChildEnv, r RoleSpec) (err error) {
+	steps := &checkpoint.Steps{Observe: func(at checkpoint.Name, id string) { c.say(r.Label, string(at), id, "") }}
+	c.roles[r.Label] = &role{steps: steps, start: make(chan struct{}), stop: func() {}}
+	if !r.Wait {
+		close(c.roles[r.Label].start)
+	}
+	c.pools[r.Label], err = pg.Open(c.spec.DatabaseURL, c.spec.Schema, pg.Options{
+		AppName: c.spec.Schema + " " + r.Label, Dial: fault.Dialer(c.spec.Proxy, "db/"+r.Label)})
+	if err != nil {
+		return err
+	}
+	if c.spec.Bus == "inmemory" && len(c.bus) > 0 {
+		for _, shared := range c.bus {
+			c.bus[r.Label] = shared
+			return nil
+		}
+	}
+	b, err := env.Open(c.spec.Bus, c.spec.BusURL)(ctx, BusOptions{Schema: c.spec.Schema,
+		Dial: fault.Dialer(c.spec.Proxy, "bus/"+r.Label), DedupeWindow: c.variant.DedupeWindow})
+	c.bus[r.Label] = b
+	return err
+}
+
+func (c *child) close() error {
+	var errs []error
+	closed := map[bus.Bus]bool{}
+	for _, b := range c.bus {
+		if b != nil && !closed[b] {
+			closed[b] = true
+			errs = append(errs, b.Close())
+		}
+	}
+	for _, p := range c.pools {
+		if p != nil {
+			p.Close()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// say writes one line, in one write.
+func (c *child) say(label, step, id, text string) {
+	line, _ := json.Marshal(Line{At: time.Now(), Label: label, Step: step, EventID: id, Text: text})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.out.Write(append(line, '\n')) // nobody reads: the lab is gone, and so are we soon
+}
+
+// obey does what a line says. Unknown names are the lab's mistake and show as a
+// plan that never fires.
+func (c *child) obey(line []byte) {
+	var o order
+	if err := json.Unmarshal(line, &o); err != nil {
+		return
+	}
+	c.mu.Lock()
+	hold, role := c.holds[o.Release], c.roles[o.Start+o.Stop]
+	delete(c.holds, o.Release)
+	stop := func() {}
+	if role != nil {
+		stop = role.stop
+	}
+	c.mu.Unlock()
+	switch {
+	case o.Arm != nil:
+		c.arm(*o.Arm)
+	case o.Echo != "":
+		c.say("", sayEcho, "", o.Echo)
+	case hold != nil:
+		close(hold)
+	case role != nil && o.Start != "":
+		close(role.start)
+	default:
+		stop()
+	}
+}
+
+func (c *child) arm(p PlanSpec) {
+	plan := checkpoint.Plan{At: p.At, EventID: p.EventID}
+	switch p.Do {
+	case doFail:
+		plan.Do = func(context.Context) error { return errSimulated }
+	case doCrash:
+		plan.Do = fault.Crash
+	case doHold:
+		released := make(chan struct{})
+		c.mu.Lock()
+		c.holds[p.name()] = released
+		c.mu.Unlock()
+		plan.Do = func(ctx context.Context) error {
+			select {
+			case <-released:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	c.roles[p.Label].steps.Arm(plan)
+	c.say(p.Label, sayArmed, p.EventID, p.name())
+}
+
+func (c *child) deps(label string) Deps {
+	return Deps{DB: c.pools[label], Bus: &told{Bus: c.bus[label], child: c, label: label},
+		BusName: c.spec.Bus, Steps: c.roles[label].steps, Gate: pg.Gate(c.spec.Schema),
+		Log: slog.New(slog.DiscardHandler)}
+}

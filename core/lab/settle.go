@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"outboxplayground/core/audit"
+	"outboxplayground/core/bus"
+	"outboxplayground/core/shop"
+)
+
+// pollEvery is how often the lab looks at tables and brokers.
+const pollEvery = 20 * time.Millisecond
+
+// poll asks until the answer is yes, an error, or ctx ends.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *run) count(ctx context.Context, sql string, args ...any) (n int, err error) {
+	err = r.pool.QueryRow(ctx, sql, args...).Scan(&n)
+	return n, err
+}
+
+// state is how far the events of a run have come.
+type state struct {
+	orders, unsent, emails, withEmail int
+	held                              int64
+}
+
+const (
+	statePlain = `
+SELECT (SELECT count(*) FROM orders), 0, (SELECT count(*) FROM emails),
+	(SELECT count(*) FROM orders o WHERE EXISTS (SELECT FROM emails e WHERE e.event_id = o.event_id))`
+
+	stateOutbox = `
+SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox WHERE status = 'pending'),
+	(SELECT count(*) FROM emails),
+	(SELECT count(*) FROM orders o WHERE EXISTS (SELECT FROM emails e WHERE e.event_id = o.event_id))`
+)
+
+func (r *run) look(ctx context.Context) (s state, err error) {
+	sql := statePlain
+	if r.chapter.Outbox {
+		sql = stateOutbox
+	}
+	if err := r.pool.QueryRow(ctx, sql).Scan(&s.orders, &s.unsent, &s.emails, &s.withEmail); err != nil {
+		return s, err
+	}
+	if b, ok := r.bus.(bus.Backlogger); ok {
+		if s.held, err = b.Backlog(ctx, r.chapter.Topic, shop.Group); err != nil {
+			s.held, err = 1, nil // cannot be asked now: it may hold something
+		}
+	}
+	return s, err
+}
+
+// settle waits until every order so far is through: answered, its row sent, its
+// effect done, and nothing left with the bus.
+func (r *run) settle(ctx context.Context) error {
+	var last state
+	err := poll(ctx, func() (ok bool, err error) {
+		last, err = r.look(ctx)
+		return last.unsent == 0 && last.held == 0 && last.withEmail == last.orders, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the orders so far: %d of %d have an email, %d rows are pending, the bus holds %d: %w",
+			last.withEmail, last.orders, last.unsent, last.held, err)
+	}
+	return nil
+}
+
+// quiesce waits until nothing can come any more: no row is pending, the bus holds
+// nothing, and no email came for longer than the bus may keep silent about a
+// message before it delivers it again. When every order has its one email and
+// nothing struck the consumer, that silence need not be long.
+func (r *run) quiesce(ctx context.Context) error {
+	emails, since := -1, time.Now()
+	return poll(ctx, func() (bool, error) {
+		s, err := r.look(ctx)
+		if err != nil || s.unsent > 0 || s.held > 0 || s.emails != emails {
+			emails, since = s.emails, time.Now()
+			return false, err
+		}
+		return time.Since(since) > r.silence(), nil
+	})
+}
+
+// shortSilence is enough where the bus counts what is in a consumer's hands: zero
+// then means that nothing can be delivered again.
+const shortSilence = time.Second
+
+// silence is how long nothing must come. In memory there is no broker to be asked
+// from here, and RabbitMQ does not count what a consumer holds.
+func (r *run) silence() time.Duration {
+	switch r.spec.Bus {
+	case "inmemory", "rabbitmq":
+		return 2 * audit.Redelivery(r.spec.Bus)
+	}
+	return shortSilence
+}

@@ -1,0 +1,169 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"outboxplayground/core/pg"
+	"outboxplayground/core/shop"
+)
+
+// A living run holds this lock on a connection of its own. It ends with the
+// process, however that ends, so a sweep can tell the dead from the living.
+const tryRunLock = `SELECT pg_try_advisory_lock(hashtext('outbox-playground run'), hashtext($1))`
+
+// lock is the sign of life of a run.
+type lock struct{ conn *pgx.Conn }
+
+var errLocked = errors.New("another process holds this run")
+
+func takeLock(ctx context.Context, url, schema string) (*lock, error) {
+	if err := pg.MigratePlayground(ctx, url); err != nil {
+		return nil, err
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	var got bool
+	if err := conn.QueryRow(ctx, tryRunLock, schema).Scan(&got); err != nil || !got {
+		return nil, errors.Join(err, conn.Close(ctx), errLocked)
+	}
+	return &lock{conn}, nil
+}
+
+func (l *lock) release(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	return l.conn.Close(ctx)
+}
+
+// What a run leaves on a broker has to be known after its process has died.
+const (
+	noteTraces   = `INSERT INTO playground.traces (schema_name, bus, topic) VALUES ($1, $2, $3)`
+	forgetTraces = `DELETE FROM playground.traces WHERE schema_name = $1`
+	listTraces   = `SELECT bus, topic FROM playground.traces WHERE schema_name = $1`
+	listSchemas  = `
+SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'run\_%' OR nspname LIKE 'race\_%'
+UNION SELECT schema_name FROM playground.traces`
+)
+
+// remember notes what a run is about to make on a broker.
+func remember(ctx context.Context, db pg.DB, schema, busName, topic string) error {
+	_, err := db.Exec(ctx, noteTraces, schema, busName, topic)
+	return err
+}
+
+// Sweep removes what runs of dead processes left behind: schemas, and topics on the
+// brokers that can be reached. It never touches a living run. What it cannot reach
+// stays noted for the next sweep.
+func (l *Lab) Sweep(ctx context.Context) error {
+	if err := pg.MigratePlayground(ctx, l.DatabaseURL); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, l.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	rows, err := conn.Query(ctx, listSchemas)
+	if err != nil {
+		return err
+	}
+	schemas, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range schemas {
+		errs = append(errs, l.sweepOne(ctx, s))
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Lab) sweepOne(ctx context.Context, schema string) error {
+	alive, err := takeLock(ctx, l.DatabaseURL, schema)
+	if errors.Is(err, errLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer alive.release(context.WithoutCancel(ctx))
+	rows, err := alive.conn.Query(ctx, listTraces, schema)
+	if err != nil {
+		return err
+	}
+	type trace struct{ Bus, Topic string }
+	traces, err := pgx.CollectRows(rows, pgx.RowToStructByPos[trace])
+	if err != nil {
+		return err
+	}
+	for _, t := range traces {
+		if err := l.removeTopic(ctx, schema, t.Bus, t.Topic); err != nil {
+			return fmt.Errorf("sweep %s: %s stays: %w", schema, t.Bus, err)
+		}
+	}
+	if _, err := alive.conn.Exec(ctx, forgetTraces, schema); err != nil {
+		return err
+	}
+	return dropSchema(ctx, alive.conn, schema)
+}
+
+func (l *Lab) removeTopic(ctx context.Context, schema, busName, topic string) error {
+	_, url, err := l.Bus(busName)
+	if err != nil {
+		return err
+	}
+	b, err := l.Open(busName, url)(ctx, BusOptions{Schema: schema})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return removeFrom(ctx, b, topic)
+}
+
+// removeFrom deletes a topic and its group where the bus can do so.
+func removeFrom(ctx context.Context, b any, topic string) error {
+	t, ok := b.(interface {
+		Remove(ctx context.Context, topic string, groups ...string) error
+	})
+	if !ok {
+		return nil
+	}
+	return t.Remove(ctx, topic, shop.Group)
+}
+
+// execer is a pool or a connection.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func dropSchema(ctx context.Context, db execer, schema string) error {
+	_, err := db.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
+	return err
+}
+
+// Save keeps a result. It outlives the run's schema.
+func (l *Lab) Save(ctx context.Context, db pg.DB, spec Spec, res Result) error {
+	report, err := json.Marshal(res.Report)
+	if err != nil {
+		return err
+	}
+	trails, err := json.Marshal(res.Trails)
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(ctx, saveRun, res.Report.ID, spec.Chapter, res.Report.Variant, spec.Bus, res.Report.Faults[0].Name, report, trails)
+	return err
+}
+
+const saveRun = `
+INSERT INTO playground.runs (id, chapter, variant, bus, fault, report, trails)
+VALUES ($1, $2, $3, $4, $5, $6, $7)`

@@ -1,0 +1,115 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"outboxplayground/core/audit"
+)
+
+// WriteText writes the verdict for a person: what was measured, what that breaks,
+// and one event that shows it.
+func (res Result) WriteText(out io.Writer) error {
+	r := res.Report
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "run\t%s · chapter %d %s · %s (%s %s)\n", r.ID, r.Chapter, r.Variant, r.Bus, r.Mode, r.Version)
+	for _, f := range r.Faults {
+		fmt.Fprintf(w, "fault\t%s\n", f.words())
+	}
+	if p, ok := r.Predicted["delivered"]; ok {
+		fmt.Fprintf(w, "predicted\t%d delivered\n", p)
+	}
+	fmt.Fprintf(w, "measured\t%s\n", measuredWords(r))
+	fmt.Fprintf(w, "valid\t%s: %s\n", r.Valid, r.Why)
+	if len(r.Not) > 0 {
+		fmt.Fprintf(w, "broken\tnot %s", strings.Join(r.Not, ", "))
+		if len(r.AlsoNot) > 0 {
+			fmt.Fprintf(w, "; hence not %s", strings.Join(r.AlsoNot, ", "))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "declared\t%s%s\n", r.Declared, r.agreement())
+	if err := w.Flush(); err != nil || r.Smallest == nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nthe smallest counterexample: order %d is %s\n  %s\n\n", r.Smallest.Order, r.Smallest.What, r.Smallest.Why)
+	return res.Trails[r.Smallest.Order-1].WriteTimeline(out)
+}
+
+func (r Report) agreement() string {
+	switch diff := Agrees(r.Declared, r); {
+	case r.Declared == "" || r.Declared == "n/a":
+		return ""
+	case diff == "":
+		return ", as measured: what was lost here is the lesson, not a bug"
+	default:
+		return ", which is not what was measured: " + diff
+	}
+}
+
+func (f FaultReport) words() string {
+	if f.Name == "none" {
+		return "none"
+	}
+	text := fmt.Sprintf("%s, orders %d to %d, %d hits", f.Name, f.FromOrder, f.ToOrder, f.Hits)
+	if f.FromOrder == f.ToOrder {
+		text = fmt.Sprintf("%s, order %d, %d hits", f.Name, f.FromOrder, f.Hits)
+	}
+	if f.Network > 0 {
+		text += fmt.Sprintf(" (on the network: %d in %.0f ms)", f.Network, f.Ms)
+	}
+	return text
+}
+
+// measuredWords names every count that is not zero, with its symbol.
+func measuredWords(r Report) string {
+	v := r.Measured
+	words := []string{fmt.Sprintf("%d orders", v.Orders), fmt.Sprintf("✓ %d delivered", v.Delivered)}
+	for _, c := range []struct {
+		n    int
+		word string
+	}{{v.Lost, "✗ %d lost"}, {v.Duplicated, "⧉ %d duplicated"}, {v.Phantom, "⚠ %d phantom"},
+		{v.Reordered, "⇅ %d reordered"}, {v.Stuck, "■ %d stuck"}, {v.Refused, "− %d refused"},
+		{v.Pending, "… %d pending"}, {r.Late, "%d of them late"}} {
+		if c.n > 0 {
+			words = append(words, fmt.Sprintf(c.word, c.n))
+		}
+	}
+	return strings.Join(words, "   ")
+}
+
+// WriteTimeline writes what happened to one event, a line a step; long silences are
+// named, not drawn.
+func (e EventTrail) WriteTimeline(out io.Writer) error {
+	lines := slices.Clone(e.Timeline)
+	for _, m := range e.Trail.Emails {
+		lines = append(lines, Line{At: m.SentAt, Label: "emails", Step: "row written"})
+	}
+	slices.SortStableFunc(lines, func(a, b Line) int { return a.At.Compare(b.At) })
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "event %s\n", e.Trail.EventID)
+	var first, last time.Time
+	for _, l := range lines {
+		if first.IsZero() {
+			first, last = l.At, l.At
+		}
+		if gap := l.At.Sub(last); gap > 100*time.Millisecond {
+			fmt.Fprintf(w, "  ⋯ %d ms ⋯\n", gap.Milliseconds())
+		}
+		last = l.At
+		fmt.Fprintf(w, "  t+%.1f ms\t%s\t%s\t%s\n", float64(l.At.Sub(first).Microseconds())/1000, l.Label, l.Step, l.Text)
+	}
+	fmt.Fprintf(w, "  in the end\ttables\t%s\t%s\n", outcome(e.Trail), e.Trail.Why)
+	return w.Flush()
+}
+
+func outcome(t audit.Trail) string {
+	if words := t.Words(); words != "" {
+		return words
+	}
+	return "nothing was kept"
+}
