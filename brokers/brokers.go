@@ -38,8 +38,9 @@ type Config struct {
 	InMemory inmemory.Options
 }
 
-// Open opens the bus of that name; see the driver's Open for what it waits for.
-// An unknown name is an error that lists the known ones.
+// Open opens the bus of that name. An unknown name is an error that lists the
+// known ones, and a configuration that cannot be used is one too. A broker that is
+// down is not: the bus answers ErrUnavailable until it is there.
 func Open(ctx context.Context, name string, c Config) (bus.Bus, error) {
 	switch name {
 	case RabbitMQ:

@@ -65,8 +65,9 @@ func bytesAndHeaders(ctx context.Context, tr *trial) {
 	b := tr.ready(ctx)
 	tr.subscribe(ctx, b, safe, mailer, "a", nil)
 	every := make([]byte, 256)
-	many := map[string]string{"empty": "", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		"X-Mixed-Case": "stays", "lower_case": "stays", "utf8": "您好, ñandú 📦"}
+	many := map[string]string{"empty": "", "padded": "  two spaces  ", "lines": "a\r\nb\n",
+		"X-Mixed-Case": "stays", "x-mixed-case": "differs", "a name: with=signs\n": "and spaces", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"lower_case": "stays", "utf8": "您好, ñandú 📦"}
 	for i := range every {
 		every[i] = byte(i)
 		many[fmt.Sprintf("h%d", i%50)] = strings.Repeat("v", i%50)

@@ -48,6 +48,10 @@ type Features struct {
 	// Durable: accepted messages survive a crash of the server. Judged only where
 	// the harness has Crash. Default: a crash may lose everything.
 	Durable bool
+	// SurvivesAfter is how long a new topic and its groups need until they survive
+	// a crash of the server with what they hold, after Prepare has returned.
+	// Default: no time at all.
+	SurvivesAfter time.Duration
 	// Replays: the topic keeps messages for groups that do not exist yet. Default:
 	// only groups that were prepared before the publish get them.
 	Replays bool
