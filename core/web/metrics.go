@@ -1,0 +1,104 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/jackc/pgx/v5"
+
+	"outboxplayground/core/lab"
+	"outboxplayground/core/outbox"
+	"outboxplayground/core/pg"
+)
+
+// metricsAnswer has the article's path: .reliability.outbox.pending.
+type metricsAnswer struct {
+	AsOf        time.Time `json:"as_of"`
+	Chapter     int       `json:"chapter"`
+	Reliability struct {
+		Outbox outboxFigures `json:"outbox"`
+	} `json:"reliability"`
+	Next []next `json:"next"`
+}
+
+type outboxFigures struct {
+	outbox.Stats
+	Paused bool `json:"paused"`
+}
+
+func (s *server) metrics(c *gin.Context) {
+	ch, p := s.withOutbox(c)
+	if p != nil {
+		fail(c, p)
+		return
+	}
+	figures, err := s.figures(c.Request.Context(), ch)
+	if err != nil {
+		fail(c, s.failed(c, err))
+		return
+	}
+	if wanted(c.Request) == asPrometheus {
+		s.prometheus(c, ch, figures)
+		return
+	}
+	a := &metricsAnswer{AsOf: s.opt.Now().UTC(), Chapter: ch.Number}
+	a.Reliability.Outbox = figures
+	chapter := strconv.Itoa(ch.Number)
+	if figures.Failed > 0 {
+		a.Next = append(a.Next, next{"the failed rows", curl(c, http.MethodGet, "/admin/outbox/failed", "chapter", chapter)})
+	}
+	a.Next = append(a.Next, next{"look again", curl(c, http.MethodGet, "/metrics", "chapter", chapter)})
+	reply(c, http.StatusOK, a)
+}
+
+// figures reads the counts and the pause in one transaction. A bus without rows
+// has zeros, not a gap.
+func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, err error) {
+	err = pgx.BeginFunc(ctx, s.live.DB(ch.Number), func(tx pgx.Tx) error {
+		open, err := pg.Gate(ch.Schema())(ctx, tx)
+		if err != nil {
+			return err
+		}
+		f.Paused = !open
+		f.Stats, err = outbox.ReadStats(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return f, err
+	}
+	for _, b := range s.live.Buses() {
+		if _, has := f.ByBus[b.Name]; !has {
+			f.ByBus[b.Name] = outbox.Counts{}
+		}
+	}
+	return f, nil
+}
+
+// WriteText writes the figures as aligned text.
+func (a *metricsAnswer) WriteText(out io.Writer) error {
+	o := a.Reliability.Outbox
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "outbox of chapter %d\tpending\toldest\tfailed\tsent\n", a.Chapter)
+	writeCounts(w, "all", o.Counts)
+	for _, name := range slices.Sorted(maps.Keys(o.ByBus)) {
+		writeCounts(w, name, o.ByBus[name])
+	}
+	fmt.Fprintf(w, "\npaused\t%t\nas of\t%s\n", o.Paused, a.AsOf.Format(time.RFC3339Nano))
+	return w.Flush()
+}
+
+func writeCounts(w io.Writer, name string, n outbox.Counts) {
+	lag := "-"
+	if n.OldestPendingLagMS != nil {
+		lag = fmt.Sprintf("%d ms", *n.OldestPendingLagMS)
+	}
+	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\n", name, n.Pending, lag, n.Failed, n.Sent)
+}

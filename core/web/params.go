@@ -1,0 +1,191 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// param is a parameter of a call: how it is called, and how it is read.
+type param struct {
+	name string
+	// fromText reads what a query or a form says; a list may come in several parts.
+	fromText func(parts []string) (any, error)
+	// fromJSON reads a JSON value.
+	fromJSON func(raw []byte) (any, error)
+}
+
+func text(name string) param { return param{name, single(identity), jsonString} }
+
+func list(name string) param {
+	split := func(parts []string) (any, error) { return strings.Split(strings.Join(parts, ","), ","), nil }
+	return param{name, split, jsonStrings}
+}
+
+func flag(name string) param { return param{name, single(parseFlag), literal(parseFlag)} }
+
+func number(name string) param { return param{name, single(parseNumber), literal(parseNumber)} }
+
+// chapterParam is a number, taken as text: one that no chapter has is another kind
+// of mistake than a malformed one.
+func chapterParam() param {
+	return param{"chapter", single(identity), func(raw []byte) (any, error) {
+		if raw[0] == '"' {
+			return jsonString(raw)
+		}
+		return literal(identity)(raw)
+	}}
+}
+
+func identity(s string) (any, error) { return s, nil }
+
+func parseFlag(s string) (any, error) {
+	switch s {
+	case "0", "false":
+		return false, nil
+	case "1", "true":
+		return true, nil
+	}
+	return nil, fmt.Errorf("must be 0, 1, true or false")
+}
+
+func parseNumber(s string) (any, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || strconv.FormatInt(n, 10) != s {
+		return nil, fmt.Errorf("must be a whole number")
+	}
+	return n, nil
+}
+
+// single refuses a parameter that was given more than once: nobody can know which
+// of them was meant.
+func single(parse func(string) (any, error)) func([]string) (any, error) {
+	return func(parts []string) (any, error) {
+		if len(parts) != 1 {
+			return nil, fmt.Errorf("given %d times", len(parts))
+		}
+		return parse(parts[0])
+	}
+}
+
+// literal reads a JSON number, true or false.
+func literal(parse func(string) (any, error)) func([]byte) (any, error) {
+	return func(raw []byte) (any, error) {
+		if strings.ContainsRune(`"[{n`, rune(raw[0])) {
+			return nil, fmt.Errorf("has the wrong type")
+		}
+		return parse(string(raw))
+	}
+}
+
+func jsonString(raw []byte) (any, error) {
+	var s string
+	if raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return nil, fmt.Errorf("must be a string")
+	}
+	return s, nil
+}
+
+func jsonStrings(raw []byte) (any, error) {
+	var items []json.RawMessage
+	if raw[0] != '[' || json.Unmarshal(raw, &items) != nil {
+		return nil, fmt.Errorf("must be an array of strings")
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		s, err := jsonString(item)
+		if err != nil {
+			return nil, fmt.Errorf("must be an array of strings; number %d is none", i+1)
+		}
+		texts[i] = s.(string)
+	}
+	return texts, nil
+}
+
+// fromQuery reads a query string or a form body. strict refuses unknown names.
+func fromQuery(raw string, params []param, strict bool) (input, []fieldError, *problem) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, nil, newProblem(http.StatusBadRequest, "malformed_query",
+			"the parameters cannot be read: a % without two hexadecimal digits, or a semicolon",
+			"write & between parameters, and %25 for %")
+	}
+	in, errs := input{}, []fieldError(nil)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts := values[name]
+		p, known := find(params, name)
+		switch {
+		case !storable(append([]string{name}, parts...)):
+			return nil, nil, notStorable(fmt.Sprintf("the parameter %q is not valid UTF-8 or has a NUL character", shorten(name)))
+		case known:
+			errs = in.take(errs, name, func() (any, error) { return p.fromText(parts) })
+		case strict:
+			errs = append(errs, unknownField(name, params))
+		}
+	}
+	return in, errs, nil
+}
+
+// fromJSON reads a JSON object.
+func fromJSON(raw []byte, params []param) (input, []fieldError, *problem) {
+	if p := checkJSON(raw); p != nil {
+		return nil, nil, p
+	}
+	var fields map[string]json.RawMessage
+	if bytes.TrimSpace(raw)[0] != '{' || json.Unmarshal(raw, &fields) != nil {
+		return nil, nil, invalid(fieldError{"body", "must be a JSON object"})
+	}
+	in, errs := input{}, []fieldError(nil)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		p, known := find(params, name)
+		if !known {
+			errs = append(errs, unknownField(name, params))
+			continue
+		}
+		errs = in.take(errs, name, func() (any, error) { return p.fromJSON(fields[name]) })
+	}
+	return in, errs, nil
+}
+
+// take keeps a value that can be read and notes a complaint about one that cannot.
+func (in input) take(errs []fieldError, name string, read func() (any, error)) []fieldError {
+	value, err := read()
+	if err != nil {
+		return append(errs, fieldError{name, err.Error()})
+	}
+	in[name] = value
+	return errs
+}
+
+func find(params []param, name string) (param, bool) {
+	i := slices.IndexFunc(params, func(p param) bool { return p.name == name })
+	if i < 0 {
+		return param{}, false
+	}
+	return params[i], true
+}
+
+func storable(texts []string) bool {
+	return !slices.ContainsFunc(texts, func(s string) bool {
+		return !utf8.ValidString(s) || strings.ContainsRune(s, 0)
+	})
+}
+
+// unknownField names what is known, because most unknown fields are misspelt ones.
+func unknownField(name string, params []param) fieldError {
+	if strings.HasPrefix(name, "{") {
+		return fieldError{"body", "looks like JSON but was sent as a form: add -H 'Content-Type: application/json'"}
+	}
+	known := make([]string, len(params))
+	for i, p := range params {
+		known[i] = p.name
+	}
+	return fieldError{shorten(name), "unknown; known are " + strings.Join(known, ", ")}
+}

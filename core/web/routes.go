@@ -1,0 +1,46 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// route is one call of the API.
+type route struct {
+	method, path string
+	// changes says that the call changes something, whatever its method: it refuses
+	// cross-site browsers, reads a body, and knows its parameters or refuses them.
+	changes bool
+	params  []param
+	handle  gin.HandlerFunc
+	// about is a line for the index.
+	about string
+}
+
+// table lists every call. The OpenAPI document has the same ones; a test compares.
+func (s *server) table() []route {
+	get, post := http.MethodGet, http.MethodPost
+	order := []param{text("user_id"), list("items"), text("event_id"), flag("fail"), chapterParam(), text("bus"), text("variant")}
+	race := []param{number("count"), text("bus")}
+	return []route{
+		{get, "/", false, nil, s.index, "this list"},
+		{post, "/demo/place-order", true, order, s.placeOrder, "place an order; ?fail=1 lets it fail before COMMIT"},
+		{get, "/audit/event/:event_id", false, []param{chapterParam()}, s.auditEvent, "what became of an event"},
+		{post, "/demo/chaos/pause-outbox", true, []param{chapterParam()}, s.pause(true), "stop the outbox worker"},
+		{post, "/demo/chaos/resume-outbox", true, []param{chapterParam()}, s.pause(false), "let it go on"},
+		{get, "/metrics", false, []param{chapterParam()}, s.metrics, "pending rows and their lag; Prometheus too"},
+		{post, "/demo/race-naive-vs-outbox", true, race, s.race, "both ways under the same outage"},
+		{get, "/demo/race-naive-vs-outbox", true, race, s.race, "the same, from a link"},
+		{get, "/admin/outbox/failed", false, []param{chapterParam(), text("bus"), text("error"), number("after"), number("limit")},
+			s.failedRows, "rows that the worker has given up"},
+		{post, "/admin/outbox/:id/retry", true, []param{chapterParam()}, s.retryRow, "make a failed row pending again"},
+		{get, "/chapters", false, nil, s.chapters, "the table of contents"},
+		{get, "/chapters/:n", false, nil, s.chapter, "one chapter"},
+		{post, "/chapters/:n/orders", true, order, s.placeOrder, "place an order the chapter's way"},
+		{get, "/buses", false, nil, s.buses, "the buses, how real they are, and how to turn them on"},
+		{get, "/healthz", false, nil, s.healthz, "whether the process is up"},
+		{get, "/readyz", false, nil, s.readyz, "whether orders can be taken"},
+		{get, "/openapi.json", false, nil, s.openapi, "this API as an OpenAPI document"},
+	}
+}

@@ -1,0 +1,91 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"outboxplayground/core/audit"
+	"outboxplayground/core/lab"
+)
+
+// trailAnswer is the trail with the calls that make sense after it.
+type trailAnswer struct {
+	audit.Trail
+	Next  []next            `json:"next"`
+	Links map[string]string `json:"links"`
+}
+
+// auditEvent looks in the named chapter, else in chapter 3 and then in the others:
+// an id says nothing about its chapter.
+func (s *server) auditEvent(c *gin.Context) {
+	id, err := parseEventID(c.Param("event_id"))
+	if err != nil {
+		fail(c, invalid(fieldError{"event_id", err.Error()}))
+		return
+	}
+	where, p := s.searched(c)
+	if p != nil {
+		fail(c, p)
+		return
+	}
+	for _, ch := range where {
+		source := audit.Source{Chapter: ch.Number, DB: s.live.DB(ch.Number), Outbox: ch.Outbox}
+		t, err := audit.Event(c.Request.Context(), source, s.live.Backlog, id)
+		switch {
+		case errors.Is(err, audit.ErrUnknown):
+			continue
+		case err != nil:
+			fail(c, s.failed(c, err))
+		default:
+			reply(c, http.StatusOK, answerTrail(c, t))
+		}
+		return
+	}
+	p = newProblem(http.StatusNotFound, "event_unknown", fmt.Sprintf("no row tells of the event %s", id),
+		"a rolled-back order leaves none; check the id, and the chapter if you named one")
+	p.EventID = id
+	fail(c, p)
+}
+
+// searched lists the chapters in which to look, in that order.
+func (s *server) searched(c *gin.Context) ([]lab.Chapter, *problem) {
+	if _, named := inputOf(c).str("chapter"); named {
+		ch, p := s.chapterOf(c, inputOf(c))
+		return []lab.Chapter{ch}, p
+	}
+	where := slices.Clone(s.live.Chapters())
+	slices.SortStableFunc(where, func(a, b lab.Chapter) int {
+		return cmp.Compare(btoi(a.Number != defaultChapter), btoi(b.Number != defaultChapter))
+	})
+	return where, nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func answerTrail(c *gin.Context, t audit.Trail) *trailAnswer {
+	chapter := strconv.Itoa(t.Chapter)
+	again := curl(c, http.MethodGet, "/audit/event/"+t.EventID, "chapter", chapter)
+	a := &trailAnswer{Trail: t, Links: map[string]string{"page": base(c) + "/chapters/" + chapter}}
+	switch {
+	case t.Verdict.Stuck == 1:
+		a.Next = []next{{"make the row pending again", curl(c, http.MethodPost,
+			fmt.Sprintf("/admin/outbox/%d/retry", t.Outbox.ID), "chapter", chapter)}}
+	case t.Valid == audit.Unknown:
+		a.Next = []next{{"look again", again}}
+	default:
+		a.Next = []next{{"place another order", curl(c, http.MethodPost, "/demo/place-order",
+			"user_id", "u1", "items", "A,B", "chapter", chapter, "bus", t.Bus)}}
+	}
+	return a
+}
