@@ -12,6 +12,12 @@ import (
 	"outboxplayground/core/lab"
 )
 
+// A race's outcome is the lab's.
+type (
+	RaceResult = lab.RaceResult
+	RaceSide   = lab.RaceSide
+)
+
 // raceAnswer is the outcome of a race.
 type raceAnswer struct {
 	lab.RaceResult
@@ -48,6 +54,7 @@ func (s *server) race(c *gin.Context) {
 		fail(c, s.noRace(c, b, err))
 		return
 	}
+	result.Count, result.Bus = count, b.Name
 	reply(c, http.StatusOK, &raceAnswer{result, []next{{"the table of contents", curl(c, http.MethodGet, "/chapters")}}})
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 	Now func() time.Time
 	// Race runs count orders the naive way and through the outbox under the same
 	// outage of a bus and returns when both are over. Nil: the call answers 503.
-	Race func(ctx context.Context, count int, bus string) (lab.RaceResult, error)
+	Race func(ctx context.Context, count int, bus string) (RaceResult, error)
 }
 
 // server is what the handlers share. It is not changed after New.
