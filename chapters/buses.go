@@ -57,9 +57,9 @@ func notModelled(name, mode string) []string {
 	return nil
 }
 
-// attachAll brings every broker and tells attach of each as soon as it is known,
-// so that a slow one never delays the others. It returns when all are known.
-func attachAll(ctx context.Context, f *fleet, attach func(lab.BusInfo, lab.OpenBus)) {
+// attachAll brings every broker and tells known and attach of each as soon as it is
+// there, so that a slow one never delays the others. It returns when all are known.
+func attachAll(ctx context.Context, f *fleet, known func(servers.Info), attach func(lab.BusInfo, lab.OpenBus)) {
 	var brought sync.WaitGroup
 	for _, name := range servers.Names() {
 		if name == "postgres" {
@@ -70,6 +70,7 @@ func attachAll(ctx context.Context, f *fleet, attach func(lab.BusInfo, lab.OpenB
 			if ctx.Err() != nil {
 				return
 			}
+			known(info)
 			if info.Mode == servers.Off {
 				attach(busInfo(info), nil)
 				return

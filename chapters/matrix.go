@@ -168,7 +168,7 @@ func (c *cell) run(ctx context.Context, l *lab.Lab) error {
 		return nil
 	}
 	c.Report, c.Differs = &res.Report, lab.Agrees(c.Declared, res.Report)
-	return keep(ctx, l, spec, res)
+	return keep(ctx, l, res)
 }
 
 func (c *cell) String() string {

@@ -12,6 +12,7 @@ import (
 
 	"outboxplayground/brokers"
 	"outboxplayground/core/lab"
+	"outboxplayground/infra/servers"
 )
 
 type roleOptions struct {
@@ -63,7 +64,7 @@ func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions
 		return err
 	}
 	out.line("%s of %d chapters; Ctrl-C stops it after what is in flight", name, len(cfg.Chapters))
-	live, err := openLive(ctx, f, cfg)
+	live, _, err := openLive(ctx, f, cfg)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions
 	var attaching sync.WaitGroup
 	defer attaching.Wait()
 	attaching.Go(func() {
-		attachAll(ctx, f, func(b lab.BusInfo, open lab.OpenBus) {
+		attachAll(ctx, f, func(servers.Info) {}, func(b lab.BusInfo, open lab.OpenBus) {
 			if len(o.buses) > 0 && !slices.Contains(o.buses, b.Name) {
 				return
 			}

@@ -133,7 +133,7 @@ func runExperiments(ctx context.Context, out io.Writer, o runOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := keep(ctx, l, o.spec, res); err != nil {
+		if err := keep(ctx, l, res); err != nil {
 			return err
 		}
 		if o.json {
@@ -150,13 +150,13 @@ func runExperiments(ctx context.Context, out io.Writer, o runOptions) error {
 }
 
 // keep stores the result, so that the guarantees table and /runs show it.
-func keep(ctx context.Context, l *lab.Lab, spec lab.Spec, res lab.Result) error {
+func keep(ctx context.Context, l *lab.Lab, res lab.Result) error {
 	pool, err := pg.Open(l.DatabaseURL, pg.PlaygroundSchema, pg.Options{MaxConns: 1})
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	return l.Save(ctx, pool, spec, res)
+	return lab.Save(ctx, pool, res)
 }
 
 // worse prefers a refutation to an unknown, and that to a confirmation.

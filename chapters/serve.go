@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -81,13 +80,26 @@ func serve(ctx context.Context, o serveOptions) error {
 		f.close(ctx)
 	}()
 	greet(out, f, api)
-	live, err := openLive(ctx, f, lab.LiveConfig{
+	live, db, err := openLive(ctx, f, lab.LiveConfig{
 		Chapters: contents(), Relay: roles["relay"], Consumer: roles["consumer"]})
 	if err != nil {
 		return err
 	}
 	defer live.Close()
-	return runServe(ctx, f, live, listener, roles["relay"] && roles["consumer"])
+	st := &stage{fleet: f, live: live, memory: roles["relay"] && roles["consumer"]}
+	if st.lab, err = newLab(db.URL, st.where.where); err != nil {
+		return err
+	}
+	return st.serve(ctx, listener)
+}
+
+// stage is all that serve has put together.
+type stage struct {
+	fleet  *fleet
+	live   *lab.Live
+	lab    *lab.Lab
+	where  directory
+	memory bool // whether the bus in memory can work here
 }
 
 func greet(out *printer, f *fleet, api string) {
@@ -99,45 +111,45 @@ func greet(out *printer, f *fleet, api string) {
 }
 
 // openLive brings Postgres, which nothing works without, and opens the chapters.
-func openLive(ctx context.Context, f *fleet, cfg lab.LiveConfig) (*lab.Live, error) {
+func openLive(ctx context.Context, f *fleet, cfg lab.LiveConfig) (*lab.Live, servers.Info, error) {
 	db := f.bring(ctx, "postgres")
 	f.out.bus(busInfo(db))
 	if db.Mode == servers.Off {
-		return nil, fmt.Errorf("PostgreSQL is needed and could not be started: %s: %s", db.Note, db.Fix)
+		return nil, db, fmt.Errorf("PostgreSQL is needed and could not be started: %s: %s", db.Note, db.Fix)
 	}
 	cfg.DatabaseURL, cfg.Buses, cfg.Log = db.URL, startingBuses(), stderrLog()
 	live, err := lab.NewLive(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL at %s: %w", servers.Redact(db.URL), err)
+		return nil, db, fmt.Errorf("PostgreSQL at %s: %w", servers.Redact(db.URL), err)
 	}
-	return live, nil
+	return live, db, nil
 }
 
 func stderrLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// runServe serves until ctx ends, then stops in the order of the work: no new
-// requests, then lanes, which finish what they have in hand.
-func runServe(ctx context.Context, f *fleet, live *lab.Live, l net.Listener, memory bool) error {
-	if !f.joined() {
-		if err := unpause(ctx, live); err != nil {
+// serve works until ctx ends, then stops in the order of the work: no new requests,
+// then the lanes, which finish what they have in hand.
+func (st *stage) serve(ctx context.Context, l net.Listener) error {
+	if !st.fleet.joined() {
+		if err := unpause(ctx, st.live); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
-	parts.Go(func() { _ = live.Run(ctx) }) // its only end is that of ctx
-	parts.Go(func() { attachBuses(ctx, f, live, memory) })
-	server := newServer(live, l)
+	parts.Go(func() { _ = st.live.Run(ctx) }) // its only end is that of ctx
+	parts.Go(func() { st.attachBuses(ctx) })
+	server := st.server(l)
 	failed := make(chan error, 1)
 	parts.Go(func() { failed <- server.Serve(l) })
 
 	var err error
 	select {
 	case <-ctx.Done():
-		f.out.line("stopping: finishing what is in flight (at most %s)", brief(stopLimit))
+		st.fleet.out.line("stopping: finishing what is in flight (at most %s)", brief(stopLimit))
 		shut, end := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 		defer end()
 		err = server.Shutdown(shut)
@@ -151,22 +163,31 @@ func runServe(ctx context.Context, f *fleet, live *lab.Live, l net.Listener, mem
 	return err
 }
 
-func attachBuses(ctx context.Context, f *fleet, live *lab.Live, memory bool) {
+// attachBuses brings the buses, says what each is, and then removes what runs of
+// dead processes have left on them.
+func (st *stage) attachBuses(ctx context.Context) {
+	out := st.fleet.out
 	attach := func(b lab.BusInfo, open lab.OpenBus) {
-		live.Attach(b, open)
-		f.out.bus(b)
+		st.live.Attach(b, open)
+		out.bus(b)
 	}
 	b := memoryInfo()
-	if memory {
+	if st.memory {
 		attach(b, openBus(inMemory, ""))
 	} else {
 		b.Mode, b.Fix = servers.Off, "run serve with all three roles"
 		b.Note = "the bus in memory lives in one process, and this one lacks a role"
 		attach(b, nil)
 	}
-	attachAll(ctx, f, attach)
-	f.out.line("  open http://%s, or place an order:", strings.TrimPrefix(f.api, "http://"))
-	f.out.line("  curl -X POST '%s/demo/place-order?user_id=u1&items=A,B'", f.api)
+	attachAll(ctx, st.fleet, st.where.add, attach)
+	if ctx.Err() != nil {
+		return
+	}
+	out.line("  open %s, or place an order:", st.fleet.api)
+	out.line("  curl -X POST '%s/demo/place-order?user_id=u1&items=A,B'", st.fleet.api)
+	if err := st.lab.Sweep(ctx); err != nil && ctx.Err() == nil {
+		out.warn("what dead runs left behind stays for the next start: %v", err)
+	}
 }
 
 // unpause lets every relay work: a pause does not survive a restart.
@@ -182,20 +203,30 @@ func unpause(ctx context.Context, live *lab.Live) error {
 	return nil
 }
 
-func newServer(live *lab.Live, l net.Listener) *http.Server {
+func (st *stage) server(l net.Listener) *http.Server {
+	host, _, _ := net.SplitHostPort(l.Addr().String()) // a listener's address has both
 	return &http.Server{
-		Handler: web.New(live, web.Options{
-			Addr: l.Addr().String(),
-			Race: func(ctx context.Context, count int, bus string) (lab.RaceResult, error) {
-				return live.Race(ctx, 1, 3, count, bus)
-			},
-		}),
+		Handler:           web.New(st.live, web.Options{Hosts: []string{host}, Log: stderrLog(), Race: st.race}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a race answers when it is over
+		WriteTimeout:      3 * time.Minute, // a race answers when it is over
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    32 << 10,
 	}
+}
+
+// race sets chapter 1 beside the outbox, through the lab, and keeps both reports.
+func (st *stage) race(ctx context.Context, count int, busName string) (lab.RaceResult, error) {
+	res, runs, err := st.lab.Race(ctx, 1, 3, count, busName)
+	if err != nil {
+		return res, err
+	}
+	for _, r := range runs {
+		if err := keep(ctx, st.lab, r); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
 }
 
 // listen takes the address, or says who has it.

@@ -95,6 +95,7 @@ const (
 	sayStopped = "stopped" // the role has ended
 	sayEcho    = "echo"    // Text: what was to be said back
 	sayFailed  = "publish-failed"
+	sayAnswer  = "answer" // the client's own line. Text: what it was answered
 )
 
 // ChildEnv is what main hands to a child.

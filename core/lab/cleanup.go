@@ -24,7 +24,7 @@ func (r *run) cleanUp(ctx context.Context) {
 	ends.Wait()
 	r.readers.Wait()
 	err := r.removeTraces(ctx)
-	if r.proxy != nil {
+	if r.proxy != nil && r.shared == nil {
 		err = errors.Join(err, r.proxy.Close())
 	}
 	if err != nil {

@@ -57,7 +57,7 @@ func (l *Live) reach(ctx context.Context, a attachment, c Chapter) (bus.Bus, err
 func (l *Live) prepare(ctx context.Context, a attachment, c Chapter) (bus.Bus, error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	b, err := a.open(ctx, BusOptions{Schema: c.Schema()})
+	b, err := l.openFor(ctx, a, c)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
+	"outboxplayground/core/fault"
 	"outboxplayground/core/pg"
 	"outboxplayground/core/shop"
 )
@@ -39,7 +40,10 @@ type Live struct {
 	mu    sync.Mutex
 	infos []BusInfo
 	buses map[laneKey]bus.Bus
-	opens map[string]OpenBus // by bus name, once it is known
+
+	proxy   *fault.Proxy // between the interactive chapters and every broker
+	chaosMu sync.Mutex
+	broken  map[string]*fault.Injected // by bus name
 }
 
 type laneKey struct {
@@ -63,9 +67,14 @@ func NewLive(ctx context.Context, cfg LiveConfig) (*Live, error) {
 		attached: make(chan attachment, len(cfg.Buses)+1),
 		infos:    append([]BusInfo(nil), cfg.Buses...),
 		buses:    map[laneKey]bus.Bus{},
-		opens:    map[string]OpenBus{},
+		broken:   map[string]*fault.Injected{},
+	}
+	var err error
+	if l.proxy, err = fault.Listen(); err != nil {
+		return nil, err
 	}
 	if err := pg.MigratePlayground(ctx, cfg.DatabaseURL); err != nil {
+		l.Close()
 		return nil, err
 	}
 	for _, c := range cfg.Chapters {
@@ -102,9 +111,6 @@ func (l *Live) Attach(info BusInfo, open OpenBus) {
 	}
 	info.State = Starting
 	l.setInfo(info)
-	l.mu.Lock()
-	l.opens[info.Name] = open
-	l.mu.Unlock()
 	l.attached <- attachment{info, open}
 }
 
@@ -131,6 +137,7 @@ func (l *Live) Close() {
 	for _, b := range buses {
 		_ = b.Close() // the process is ending, nobody is left to be told
 	}
+	_ = l.proxy.Close()
 	for _, p := range l.pools {
 		p.Close()
 	}

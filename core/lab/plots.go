@@ -67,7 +67,7 @@ func plotBrokerDown(ctx context.Context, r *run) error {
 	if err := r.before(ctx); err != nil {
 		return err
 	}
-	if err := r.breakNetwork(fault.Rule{Role: "bus", Kind: fault.Outage, TTL: fault.MaxTTL}); err != nil {
+	if err := r.breakBroker(ctx); err != nil {
 		return err
 	}
 	defer r.healNetwork()
@@ -94,6 +94,9 @@ const (
 // outageHasLasted keeps the outage up: where the relay gives up until it has done
 // so, elsewhere until it has met it and for the time that was asked for.
 func (r *run) outageHasLasted(ctx context.Context) error {
+	if r.shared != nil {
+		return errors.Join(r.outageWasMet(ctx), r.shared.enough(ctx))
+	}
 	if r.variant.Relay == nil {
 		return r.outageLasts(ctx, r.spec.Outage)
 	}
@@ -110,6 +113,21 @@ func (r *run) outageHasLasted(ctx context.Context) error {
 		return nil // the tables will show what did not fail in time
 	}
 	return errors.Join(err, r.outageLasts(ctx, r.spec.Outage))
+}
+
+// outageWasMet waits until the relay, if there is one, has failed to publish once,
+// or the outage has ended by itself.
+func (r *run) outageWasMet(ctx context.Context) error {
+	if r.variant.Relay == nil {
+		return nil
+	}
+	_, _, err := r.journal.await(ctx, r.outage.Done(), 0, func(l Line) bool {
+		return l.Label == Relaying && l.Step == sayFailed
+	})
+	if ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 func (r *run) outageLasts(ctx context.Context, d time.Duration) error {
@@ -199,18 +217,23 @@ func plotAckLost(ctx context.Context, r *run) error {
 	return r.placeTo(ctx, r.spec.Orders)
 }
 
-// steadyAfter is how long a connection must have lived to count as established:
-// long enough for every client's handshake on loopback.
-const steadyAfter = 200 * time.Millisecond
+// Of a reconnection: a connection that has lived a while is established, and a
+// client that has none by then makes one when it needs it.
+const (
+	steadyAfter    = 200 * time.Millisecond
+	reconnectLimit = time.Second
+)
 
 // reconnected waits until a role is connected again after a cut. The fault is one
 // lost acknowledgement; orders placed while the client still reconnects would be
 // lost to an outage, which is another fault.
 func (r *run) reconnected(ctx context.Context, role string) error {
+	cut := r.outages[len(r.outages)-1]
 	return poll(ctx, func() (bool, error) {
-		return slices.ContainsFunc(r.proxy.Connections(), func(c fault.Connection) bool {
-			return c.Role == role && time.Since(c.Since) > steadyAfter
-		}), nil
+		steady := slices.ContainsFunc(r.proxy.Connections(), func(c fault.Connection) bool {
+			return c.Role == role && c.Since.After(cut.begin) && time.Since(c.Since) > steadyAfter
+		})
+		return steady || time.Since(cut.end) > reconnectLimit, nil
 	})
 }
 
@@ -501,6 +524,17 @@ func (r *run) reachedInOutage(at checkpoint.Name) func() int {
 		}
 		return len(hit)
 	}
+}
+
+// breakBroker cuts the broker off from every role, or waits for the outage that
+// several runs share.
+func (r *run) breakBroker(ctx context.Context) (err error) {
+	if r.shared == nil {
+		return r.breakNetwork(fault.Rule{Role: "bus", Kind: fault.Outage, TTL: fault.MaxTTL})
+	}
+	r.outage, err = r.shared.begin(ctx, r)
+	r.outages = append(r.outages, outageSpan{what: r.fault.Name, begin: time.Now()})
+	return err
 }
 
 func (r *run) breakNetwork(rule fault.Rule) (err error) {

@@ -63,7 +63,11 @@ type EventTrail struct {
 // before anything is started; an experiment whose fault did not hit, or which was
 // not over at its deadline, is a Result with Valid "unknown".
 func (l *Lab) Run(ctx context.Context, spec Spec, tell func(Progress)) (Result, error) {
-	spec = spec.withDefaults()
+	return l.run(ctx, spec.withDefaults(), nil, tell)
+}
+
+// run is Run, alone or with an outage that is shared with other runs.
+func (l *Lab) run(ctx context.Context, spec Spec, shared *sharedOutage, tell func(Progress)) (Result, error) {
 	c, v, f, err := spec.check(l.Chapters)
 	if err != nil {
 		return Result{}, err
@@ -79,7 +83,7 @@ func (l *Lab) Run(ctx context.Context, spec Spec, tell func(Progress)) (Result, 
 	defer cancel()
 	id := newRunID()
 	r := &run{lab: l, spec: spec, chapter: c, variant: v, fault: f, info: info, span: spec.place(f),
-		id: id, schema: "run_" + id, journal: newJournal(), tell: tell, began: time.Now(),
+		shared: shared, id: id, schema: "run_" + id, journal: newJournal(), tell: tell, began: time.Now(),
 		ids: make([]string, spec.Orders), answers: make([]string, spec.Orders)}
 	for i := range r.ids {
 		r.ids[i] = uuid.NewString()
@@ -105,6 +109,7 @@ type run struct {
 	fault     Fault
 	info      BusInfo
 	span      span
+	shared    *sharedOutage // nil: the run has its outage for itself
 	id        string
 	schema    string
 	childSpec ChildSpec
@@ -177,7 +182,9 @@ func (r *run) prepare(ctx context.Context, url string) (err error) {
 	if r.pool, err = pg.Open(r.lab.DatabaseURL, r.schema, pg.Options{MaxConns: 2, AppName: r.schema + " lab"}); err != nil {
 		return err
 	}
-	if r.proxy, err = fault.Listen(); err != nil {
+	if r.shared != nil {
+		r.proxy = r.shared.proxy
+	} else if r.proxy, err = fault.Listen(); err != nil {
 		return err
 	}
 	r.childSpec.Proxy = r.proxy.Addr()
@@ -297,6 +304,6 @@ func (r *run) place(ctx context.Context, i int) error {
 		}
 		text = fmt.Sprintf("%d %s", resp.StatusCode, bytes.TrimSpace(why))
 	}
-	r.journal.add(Line{At: time.Now(), Label: "client", Step: "answer", EventID: r.ids[i], Text: text})
+	r.journal.add(Line{At: time.Now(), Label: "client", Step: sayAnswer, EventID: r.ids[i], Text: text})
 	return ctx.Err()
 }

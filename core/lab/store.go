@@ -151,7 +151,7 @@ func dropSchema(ctx context.Context, db execer, schema string) error {
 }
 
 // Save keeps a result. It outlives the run's schema.
-func (l *Lab) Save(ctx context.Context, db pg.DB, spec Spec, res Result) error {
+func Save(ctx context.Context, db pg.DB, res Result) error {
 	report, err := json.Marshal(res.Report)
 	if err != nil {
 		return err
@@ -160,7 +160,8 @@ func (l *Lab) Save(ctx context.Context, db pg.DB, spec Spec, res Result) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.Exec(ctx, saveRun, res.Report.ID, spec.Chapter, res.Report.Variant, spec.Bus, res.Report.Faults[0].Name, report, trails)
+	r := res.Report
+	_, err = db.Exec(ctx, saveRun, r.ID, r.Chapter, r.Variant, r.Bus, r.Faults[0].Name, report, trails)
 	return err
 }
 

@@ -61,7 +61,8 @@ func (t *timedTx) stop() {
 
 func (t *timedTx) Commit(ctx context.Context) error {
 	defer t.stop()
-	return commitError(t.Tx.Commit(ctx))
+	unsent := ctx.Err() != nil || t.Tx.Conn().IsClosed()
+	return commitError(t.Tx.Commit(ctx), unsent)
 }
 
 func (t *timedTx) Rollback(ctx context.Context) error {
@@ -70,14 +71,16 @@ func (t *timedTx) Rollback(ctx context.Context) error {
 }
 
 // commitError tells an answer from silence. The server's own refusal, a
-// transaction that was aborted before (COMMIT then answers ROLLBACK) and a
-// statement that never left are certain; all else is not.
-func commitError(err error) error {
+// transaction that was aborted before (COMMIT then answers ROLLBACK) and a COMMIT
+// that certainly never left are certain; all else is not. pgconn.SafeToRetry is no
+// help here: pgx 5.12 also says so of a COMMIT whose reply was lost with its
+// connection.
+func commitError(err error, unsent bool) error {
 	var said *pgconn.PgError
 	switch {
-	case err == nil, errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed):
+	case err == nil, unsent:
 		return err
-	case pgconn.SafeToRetry(err):
+	case errors.Is(err, pgx.ErrTxCommitRollback), errors.Is(err, pgx.ErrTxClosed):
 		return err
 	case errors.As(err, &said) && !strings.HasPrefix(said.Code, "57P"):
 		return err
