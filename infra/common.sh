@@ -43,7 +43,7 @@ interrupted() {
 }
 trap interrupted INT TERM HUP
 
-# remind WHAT: a line every ten seconds, until it is killed.
+# remind WHAT LOG: every ten seconds a line with the last words of the log, until it is killed.
 remind() {
     local nap=''
     trap 'kill "$nap" 2>/dev/null; exit' TERM
@@ -51,7 +51,7 @@ remind() {
         sleep 10 >/dev/null 2>&1 &
         nap=$!
         wait "$nap"
-        say "… still $1"
+        say "… still $1: $(tail -n 1 "$2" | cut -c1-70)"
     done
 }
 
@@ -62,7 +62,7 @@ patiently() {
     shift
     log=$(mktemp)
     say "$what"
-    remind "$what" &
+    remind "${what%% (*}" "$log" &
     ticker=$!
     run "$@" >"$log" 2>&1 || code=$?
     kill "$ticker" 2>/dev/null
@@ -110,6 +110,7 @@ has() {
         nats-server) command -v nats-server || compgen -G '/usr/sbin/nats-server' ;;
         default-jre-headless) has_java ;;
         maven) command -v mvn ;;
+        libc6-dev) [ -e /usr/include/stdlib.h ] || [ "$(uname)" = Darwin ] ;;
         *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
