@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/infra/servers/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,14 +49,7 @@ func each(t *testing.T, test func(t *testing.T, url string)) {
 		test(t, s.ClientURL())
 	})
 	t.Run("external", func(t *testing.T) {
-		url := os.Getenv("NATS_URL")
-		if url == "" && os.Getenv("CI") == "true" {
-			t.Fatal("NATS_URL is not set, and CI=true")
-		}
-		if url == "" {
-			t.Skip("NATS_URL is not set")
-		}
-		test(t, url)
+		test(t, servertest.URL(t, "nats"))
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,21 +15,10 @@ import (
 	"go.uber.org/goleak"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/infra/servers/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func brokerURL(t *testing.T) string {
-	t.Helper()
-	url := os.Getenv("RABBITMQ_URL")
-	if url == "" && os.Getenv("CI") == "true" {
-		t.Fatal("RABBITMQ_URL is not set, and CI=true")
-	}
-	if url == "" {
-		t.Skip("RABBITMQ_URL is not set")
-	}
-	return url
-}
 
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
@@ -43,7 +31,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 // prepared and removed at the end.
 func open(t *testing.T, o Options, dial bus.DialFunc) *Bus {
 	t.Helper()
-	c := bus.Config{URL: brokerURL(t), Prefix: "t" + uuid.NewString()[:8], Dial: dial}
+	c := bus.Config{URL: servertest.URL(t, "rabbitmq"), Prefix: "t" + uuid.NewString()[:8], Dial: dial}
+	o.Settle = -1 // nobody kills the shared broker
 	b, err := Open(within(t, 5*time.Second), c, o)
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +216,7 @@ func TestRejectedAloneAndAmongNeighbours(t *testing.T) {
 }
 
 func TestNoExchangeIsRejected(t *testing.T) {
-	b, err := Open(within(t, 5*time.Second), bus.Config{URL: brokerURL(t), Prefix: "t" + uuid.NewString()[:8]}, Options{})
+	b, err := Open(within(t, 5*time.Second), bus.Config{URL: servertest.URL(t, "rabbitmq"), Prefix: "t" + uuid.NewString()[:8]}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (b *Bus) consume(ctx context.Context, topic, group string, h bus.Handler) e
 
 // start declares the queue and asks for its messages.
 func (b *Bus) start(c *conn, topic, group string) (<-chan amqp.Delivery, error) {
-	if err := b.declare(c, topic, []string{group}); err != nil {
+	if _, err := b.declare(c, topic, []string{group}); err != nil {
 		return nil, err
 	}
 	ch, err := c.Channel()

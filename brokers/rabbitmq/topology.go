@@ -13,9 +13,22 @@ import (
 
 // Prepare makes the exchange and a queue for each group; see bus.Topology. Without
 // a group the topic has no queue, and what is published to it is ErrRejected. A
-// queue that exists with other settings is left as it is.
+// queue that exists is left as it is, also with other settings. When it has made a
+// quorum queue it waits for Options.Settle.
 func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error {
-	return b.insist(ctx, "prepare", func(c *conn) error { return b.declare(c, topic, groups) }, topic, groups)
+	made := false
+	err := b.insist(ctx, "prepare", func(c *conn) error {
+		fresh, err := b.declare(c, topic, groups)
+		made = made || fresh
+		return err
+	}, topic, groups)
+	if err == nil && made && !b.opts.Classic {
+		ctx, cancel := b.bound(ctx)
+		defer cancel()
+		pause(ctx, b.opts.Settle)
+		err = ctx.Err()
+	}
+	return err
 }
 
 // Remove deletes the queues of the groups, and the exchange when no queue of any
@@ -58,17 +71,18 @@ func checkNames(topic string, groups []string) error {
 	return nil
 }
 
-// declare makes what is not there. A channel serves one queue, because an
-// objection of the broker closes it.
-func (b *Bus) declare(c *conn, topic string, groups []string) error {
+// declare makes what is not there, and says whether that was a queue. A channel
+// serves one step, because an objection of the broker closes it.
+func (b *Bus) declare(c *conn, topic string, groups []string) (made bool, err error) {
 	exchange := b.cfg.Name("events")
-	err := onChannel(c, func(ch *amqp.Channel) error {
+	err = onChannel(c, func(ch *amqp.Channel) error {
 		return ch.ExchangeDeclare(exchange, amqp.ExchangeDirect, true, false, false, false, nil)
 	})
 	for _, group := range groups {
-		queue := b.cfg.Name(topic, group)
+		queue, fresh := b.cfg.Name(topic, group), false
 		if err == nil {
-			err = b.declareQueue(c, queue)
+			fresh, err = b.declareQueue(c, queue)
+			made = made || fresh
 		}
 		if err == nil {
 			err = onChannel(c, func(ch *amqp.Channel) error {
@@ -76,18 +90,23 @@ func (b *Bus) declare(c *conn, topic string, groups []string) error {
 			})
 		}
 	}
-	return err
+	return made, err
 }
 
-func (b *Bus) declareQueue(c *conn, queue string) error {
-	err := onChannel(c, func(ch *amqp.Channel) error {
+// declareQueue looks first: a queue with other settings would be an objection.
+func (b *Bus) declareQueue(c *conn, queue string) (made bool, err error) {
+	err = onChannel(c, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		return err
+	})
+	if !isCode(err, amqp.NotFound) {
+		return false, err
+	}
+	err = onChannel(c, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, b.queueArgs())
 		return err
 	})
-	if isCode(err, amqp.PreconditionFailed) {
-		return nil // it exists, with other settings
-	}
-	return err
+	return err == nil, err
 }
 
 // queueArgs asks for a quorum queue that never drops a message for being
