@@ -23,7 +23,7 @@ type call struct {
 var (
 	// The method of curl is POST when it says so or sends data.
 	posts   = regexp.MustCompile(`-X POST|(^|\s)(-d|--data\S*)\s`)
-	address = regexp.MustCompile(`http://(?:localhost|127\.0\.0\.1):8000(/[^\s'"?]*)?(?:\?([^\s'"]*))?`)
+	address = regexp.MustCompile(`http://(?:localhost|127\.0\.0\.1):8000(/[^\s'"?;]*)?(?:\?([^\s'"]*))?`)
 	// A path in prose, such as `/admin/outbox/{id}/retry`.
 	spoken = regexp.MustCompile("`(?:GET |POST )?(/(?:demo|admin|audit|chapters|buses|metrics|healthz|readyz|openapi\\.json)\\b[^`?\\s]*)[^`]*`")
 )
