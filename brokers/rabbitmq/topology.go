@@ -20,6 +20,9 @@ func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error
 	err := b.insist(ctx, "prepare", func(c *conn) error {
 		fresh, err := b.declare(c, topic, groups)
 		made = made || fresh
+		if err == nil {
+			_, err = b.link.current() // a publish goes another way than this call
+		}
 		return err
 	}, topic, groups)
 	if err == nil && made && !b.opts.Classic {
