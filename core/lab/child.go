@@ -18,6 +18,7 @@ import (
 	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/fault"
 	"outboxplayground/core/pg"
+	"outboxplayground/core/shop"
 )
 
 // The roles of a chapter, as the lab's children have them.
@@ -56,6 +57,8 @@ type order struct {
 	Start   string    `json:",omitempty"` // the label of a waiting role
 	Stop    string    `json:",omitempty"` // the label of a role
 	Echo    string    `json:",omitempty"` // to be said back
+	// Reconnect is the label of a role whose bus shall be reached before the answer.
+	Reconnect string `json:",omitempty"`
 }
 
 // PlanSpec arms a plan in a role: fail, crash, or hold until released.
@@ -90,12 +93,13 @@ type Line struct {
 
 // The lines that are not checkpoints.
 const (
-	sayReady   = "ready"   // Text: where the producer listens
-	sayArmed   = "armed"   // Text: the name of the plan
-	sayStopped = "stopped" // the role has ended
-	sayEcho    = "echo"    // Text: what was to be said back
-	sayFailed  = "publish-failed"
-	sayAnswer  = "answer" // the client's own line. Text: what it was answered
+	sayReady     = "ready"   // Text: where the producer listens
+	sayArmed     = "armed"   // Text: the name of the plan
+	sayStopped   = "stopped" // the role has ended
+	sayEcho      = "echo"    // Text: what was to be said back
+	sayConnected = "connected"
+	sayFailed    = "publish-failed"
+	sayAnswer    = "answer" // the client's own line. Text: what it was answered
 )
 
 // ChildEnv is what main hands to a child.
@@ -244,6 +248,8 @@ func (c *child) obey(line []byte) {
 	switch {
 	case o.Arm != nil:
 		c.arm(*o.Arm)
+	case o.Reconnect != "":
+		c.reconnect(o.Reconnect)
 	case o.Echo != "":
 		c.say("", sayEcho, "", o.Echo)
 	case hold != nil:
@@ -278,6 +284,23 @@ func (c *child) arm(p PlanSpec) {
 	}
 	c.roles[p.Label].steps.Arm(plan)
 	c.say(p.Label, sayArmed, p.EventID, p.name())
+}
+
+// reconnectLimit bounds the wait for a broker that is there.
+const reconnectLimit = 15 * time.Second
+
+// reconnect says when the bus of a role can be reached. Preparing what exists
+// already changes nothing, and succeeds only on a connection that works.
+func (c *child) reconnect(label string) {
+	ctx, cancel := context.WithTimeout(context.Background(), reconnectLimit)
+	defer cancel()
+	text := ""
+	if t, ok := c.bus[label].(bus.Topology); ok {
+		if err := t.Prepare(ctx, c.chapter.Topic, shop.Group); err != nil {
+			text = err.Error()
+		}
+	}
+	c.say(label, sayConnected, "", text)
 }
 
 func (c *child) deps(label string) Deps {

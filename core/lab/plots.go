@@ -211,30 +211,24 @@ func plotAckLost(ctx context.Context, r *run) error {
 	}
 	r.hits = r.reached(r.publisher(), checkpoint.BeforePublish)
 	r.healNetwork()
-	if err := r.reconnected(ctx, "bus/"+r.publisher()); err != nil {
+	if err := r.reconnected(ctx, r.publisher()); err != nil {
 		return err
 	}
 	return r.placeTo(ctx, r.spec.Orders)
 }
 
-// Of a reconnection: a connection that has lived a while is established, and a
-// client that has none by then makes one when it needs it.
-const (
-	steadyAfter    = 200 * time.Millisecond
-	reconnectLimit = time.Second
-)
-
-// reconnected waits until a role is connected again after a cut. The fault is one
-// lost acknowledgement; orders placed while the client still reconnects would be
-// lost to an outage, which is another fault.
-func (r *run) reconnected(ctx context.Context, role string) error {
-	cut := r.outages[len(r.outages)-1]
-	return poll(ctx, func() (bool, error) {
-		steady := slices.ContainsFunc(r.proxy.Connections(), func(c fault.Connection) bool {
-			return c.Role == role && c.Since.After(cut.begin) && time.Since(c.Since) > steadyAfter
-		})
-		return steady || time.Since(cut.end) > reconnectLimit, nil
+// reconnected waits until a role can reach its broker again after a cut. The fault
+// is one lost acknowledgement; orders placed while the client still reconnects
+// would be lost to an outage, which is another fault.
+func (r *run) reconnected(ctx context.Context, label string) error {
+	p, from := r.find(label), len(r.journal.all())
+	if err := p.tell(order{Reconnect: label}); err != nil {
+		return err
+	}
+	_, _, err := r.journal.await(ctx, p.ended, from, func(l Line) bool {
+		return l.Label == label && l.Step == sayConnected
 	})
+	return err
 }
 
 func plotCrashBeforeCommit(ctx context.Context, r *run) error {
