@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/infra/servers/servertest"
 )
 
 // onEach runs a test on the double and, where KAFKA_BROKERS names one, on a real
@@ -20,34 +20,19 @@ import (
 func onEach(t *testing.T, f func(t *testing.T, url string)) {
 	t.Run("double", func(t *testing.T) {
 		t.Log("double: franz-go kfake in process")
-		f(t, double(t))
+		f(t, double(t).ListenAddrs()[0])
 	})
-	t.Run("real", func(t *testing.T) { f(t, realBroker(t)) })
+	t.Run("real", func(t *testing.T) { f(t, servertest.URL(t, "kafka")) })
 }
 
-func double(t *testing.T, opts ...kfake.Opt) string {
+func double(t *testing.T) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{
-		"group.initial.rebalance.delay.ms": "0",
-	})}, opts...)...)
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return c.ListenAddrs()[0]
-}
-
-func realBroker(t *testing.T) string {
-	t.Helper()
-	url := os.Getenv("KAFKA_BROKERS")
-	if url == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("KAFKA_BROKERS is not set")
-		}
-		t.Skip("KAFKA_BROKERS is not set")
-	}
-	t.Log("real: Apache Kafka at", url)
-	return url
+	return c
 }
 
 // open makes a bus with a prefix of its own and closes it at the end.

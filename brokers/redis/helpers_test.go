@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/infra/servers/servertest"
 )
 
 // onEach runs a test on the double and, where REDIS_URL names one, on a real server.
@@ -21,7 +21,7 @@ func onEach(t *testing.T, f func(t *testing.T, url string)) {
 		t.Log("double: miniredis in process")
 		f(t, "redis://"+double(t).Addr())
 	})
-	t.Run("real", func(t *testing.T) { f(t, realServer(t)) })
+	t.Run("real", func(t *testing.T) { f(t, servertest.URL(t, "redis")) })
 }
 
 func double(t *testing.T) *miniredis.Miniredis {
@@ -32,19 +32,6 @@ func double(t *testing.T) *miniredis.Miniredis {
 	}
 	t.Cleanup(m.Close)
 	return m
-}
-
-func realServer(t *testing.T) string {
-	t.Helper()
-	url := os.Getenv("REDIS_URL")
-	if url == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("REDIS_URL is not set")
-		}
-		t.Skip("REDIS_URL is not set")
-	}
-	t.Log("real: a redis-server, from REDIS_URL")
-	return url
 }
 
 // open makes a bus with a prefix of its own and closes it at the end.
