@@ -70,7 +70,7 @@ func (l *Lab) Race(ctx context.Context, naive, outbox, count int, busName string
 		g.Go(func() error {
 			spec := Spec{Chapter: number, Bus: busName, Fault: faultName, Orders: count}.withDefaults()
 			var err error
-			results[i], err = l.run(ctx, spec, shared, nil)
+			results[i], err = l.runAs(ctx, newRunID(), spec, shared, nil)
 			return err
 		})
 	}

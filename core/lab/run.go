@@ -63,11 +63,11 @@ type EventTrail struct {
 // before anything is started; an experiment whose fault did not hit, or which was
 // not over at its deadline, is a Result with Valid "unknown".
 func (l *Lab) Run(ctx context.Context, spec Spec, tell func(Progress)) (Result, error) {
-	return l.run(ctx, spec.withDefaults(), nil, tell)
+	return l.runAs(ctx, newRunID(), spec.withDefaults(), nil, tell)
 }
 
-// run is Run, alone or with an outage that is shared with other runs.
-func (l *Lab) run(ctx context.Context, spec Spec, shared *sharedOutage, tell func(Progress)) (Result, error) {
+// runAs is Run under a given id, alone or with an outage shared with other runs.
+func (l *Lab) runAs(ctx context.Context, id string, spec Spec, shared *sharedOutage, tell func(Progress)) (Result, error) {
 	c, v, f, err := spec.check(l.Chapters)
 	if err != nil {
 		return Result{}, err
@@ -81,7 +81,6 @@ func (l *Lab) run(ctx context.Context, spec Spec, shared *sharedOutage, tell fun
 	}
 	ctx, cancel := context.WithTimeout(ctx, runLimit+spec.Outage)
 	defer cancel()
-	id := newRunID()
 	r := &run{lab: l, spec: spec, chapter: c, variant: v, fault: f, info: info, span: spec.place(f),
 		shared: shared, id: id, schema: "run_" + id, journal: newJournal(), tell: tell, began: time.Now(),
 		ids: make([]string, spec.Orders), answers: make([]string, spec.Orders)}

@@ -87,6 +87,11 @@ func (s Spec) check(chapters []Chapter) (Chapter, Variant, Fault, error) {
 	return c, v, f, nil
 }
 
+// standard tells whether declarations speak of runs like this one.
+func (s Spec) standard() bool {
+	return s.Orders == DefaultOrders && s.Seed == 0 && s.Outage == 0
+}
+
 // span is where the fault strikes: order numbers, counted from 1.
 type span struct{ from, to int }
 
@@ -154,14 +159,17 @@ type Next struct {
 // Report is what a run measured. Verdicts come from the tables and from what the
 // clients were answered, never from the code under test.
 type Report struct {
-	ID        string         `json:"id"`
-	Valid     audit.Validity `json:"valid"`
-	Chapter   int            `json:"chapter"`
-	Variant   string         `json:"variant"`
-	Bus       string         `json:"bus"`
-	Mode      string         `json:"mode"`
-	Version   string         `json:"version,omitempty"`
-	Seed      uint64         `json:"seed"`
+	ID      string         `json:"id"`
+	Valid   audit.Validity `json:"valid"`
+	Chapter int            `json:"chapter"`
+	Variant string         `json:"variant"`
+	Bus     string         `json:"bus"`
+	Mode    string         `json:"mode"`
+	Version string         `json:"version,omitempty"`
+	Seed    uint64         `json:"seed"`
+	// Standard: 47 orders, no seed, the shortest outage. Only such a run can be
+	// compared with a declaration.
+	Standard  bool           `json:"standard"`
 	Predicted map[string]int `json:"predicted,omitempty"`
 	Measured  audit.Verdict  `json:"measured"`
 	Late      int            `json:"late"` // delivered after the outage had ended

@@ -161,10 +161,10 @@ func Save(ctx context.Context, db pg.DB, res Result) error {
 		return err
 	}
 	r := res.Report
-	_, err = db.Exec(ctx, saveRun, r.ID, r.Chapter, r.Variant, r.Bus, r.Faults[0].Name, report, trails)
+	_, err = db.Exec(ctx, saveRun, r.ID, r.Chapter, r.Variant, r.Bus, r.Faults[0].Name, r.Standard, report, trails)
 	return err
 }
 
 const saveRun = `
-INSERT INTO playground.runs (id, chapter, variant, bus, fault, report, trails)
-VALUES ($1, $2, $3, $4, $5, $6, $7)`
+INSERT INTO playground.runs (id, chapter, variant, bus, fault, standard, report, trails)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`

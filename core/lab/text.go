@@ -42,10 +42,12 @@ func (res Result) WriteText(out io.Writer) error {
 
 func (r Report) agreement() string {
 	switch diff := Agrees(r.Declared, r); {
-	case r.Declared == "" || r.Declared == "n/a":
+	case r.Declared == "" || r.Declared == "n/a" || !r.Standard:
 		return ""
+	case diff == "" && r.Valid == audit.False:
+		return ", as measured: this is the lesson, not a bug"
 	case diff == "":
-		return ", as measured: what was lost here is the lesson, not a bug"
+		return ", as measured"
 	default:
 		return ", which is not what was measured: " + diff
 	}
