@@ -137,6 +137,38 @@ func TestHeldMessagesGoBackWhenASubscriptionEnds(t *testing.T) {
 	})
 }
 
+// TestMessagesOnTheirWayGoBackWhenASubscriptionEnds has them stopped on the wire.
+func TestMessagesOnTheirWayGoBackWhenASubscriptionEnds(t *testing.T) {
+	each(t, func(t *testing.T, url string) {
+		f := &faulty{}
+		b := open(t, url, Options{AckWait: time.Minute}, f.dial)
+		other, err := Open(within(t, 5*time.Second), bus.Config{URL: url, Prefix: b.cfg.Prefix}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { other.Close() })
+		info := func() *jetstream.ConsumerInfo {
+			c, err := other.js.Consumer(within(t, 5*time.Second), b.stream("safe"), "mail")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.CachedInfo()
+		}
+		first := receive(t, b, "mail", nil)
+		eventually(t, "asks for messages", func() bool { return info().NumWaiting == 1 })
+		release := f.hold()
+		if err := other.Publish(within(t, 5*time.Second), messages(10)...); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "sent to the first", func() bool { return info().NumAckPending == 10 })
+		first.stop()
+		release()
+		second := receive(t, other, "mail", nil)
+		eventually(t, "all ten", func() bool { return len(first.all())+len(second.all()) == 10 })
+		second.end(t)
+	})
+}
+
 func TestFiftyGoroutines(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		b := open(t, url, Options{}, nil)
@@ -232,6 +264,23 @@ func TestOpenIntoABlackHoleObeysItsContext(t *testing.T) {
 	err = b.Publish(within(t, 5*time.Second), messages(1)...)
 	if !errors.Is(err, bus.ErrUnavailable) || time.Since(began) > 100*time.Millisecond {
 		t.Error(err, time.Since(began))
+	}
+}
+
+func TestOpenWhileTheDialHangsObeysItsContext(t *testing.T) {
+	hang := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
+	began := time.Now()
+	b, err := Open(within(t, 300*time.Millisecond), bus.Config{URL: "nats://127.0.0.1:1", Dial: hang}, Options{})
+	if err != nil || time.Since(began) > 600*time.Millisecond {
+		t.Error(err, time.Since(began))
+	}
+	defer b.Close()
+	for range 3 { // the client dials meanwhile, and holds its lock
+		began = time.Now()
+		err = b.Publish(within(t, 5*time.Second), messages(1)...)
+		if !errors.Is(err, bus.ErrUnavailable) || time.Since(began) > 100*time.Millisecond {
+			t.Error(err, time.Since(began))
+		}
 	}
 }
 
