@@ -15,8 +15,7 @@ import (
 // or KAFKA_HOME with a libs folder in it) and there is a java, else kfake.
 // When Real is asked for, what infra/test has fetched will do as well.
 func kafka(_ context.Context, s site) (plan, error) {
-	classpath := kafkaClasspath(s.Form == Real)
-	java := findProgram("java", "/opt/homebrew/opt/openjdk/bin/java", "/usr/local/opt/openjdk/bin/java")
+	java, classpath := findKafka(s.Form)
 	here := classpath != "" && java != ""
 	switch {
 	case s.Form == Fake, s.Form == "" && !here:
@@ -93,6 +92,12 @@ func formatKafka(s site, java, classpath, properties string) error {
 func javaArgs(classpath, class string, args ...string) []string {
 	return append([]string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classpath, class}, args...)
+}
+
+// findKafka returns what runs Apache Kafka; either may be empty.
+func findKafka(form string) (java, classpath string) {
+	java = findProgram("java", "/opt/homebrew/opt/openjdk/bin/java", "/usr/local/opt/openjdk/bin/java")
+	return java, kafkaClasspath(form == Real)
 }
 
 // kafkaClasspath returns where Kafka's jars are, or nothing.

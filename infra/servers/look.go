@@ -8,21 +8,24 @@ func Find(name string) (mode, note string, err error) {
 	switch name {
 	case "postgres":
 		bin, err := postgresBin("")
-		return Real, "programs in " + bin, err
+		if err != nil {
+			return "", "", err
+		}
+		return Real, "programs in " + bin, nil
 	case "rabbitmq":
 		if server := findRabbit(); server != "" && findEpmd() != "" {
 			return Real, server, nil
 		}
 		return "", "", missing(name)
 	case "kafka":
-		if kafkaClasspath(true) != "" && findProgram("java") != "" {
-			return Real, "Apache Kafka from KAFKA_CLASSPATH or KAFKA_HOME", nil
+		if java, classpath := findKafka(""); java != "" && classpath != "" {
+			return Real, "Apache Kafka " + kafkaVersion(classpath) + " from KAFKA_CLASSPATH or KAFKA_HOME", nil
 		}
 		return Fake, "speaks the protocol inside the playground; no disks, no replication", nil
 	case "nats":
 		return Embedded, "nats-server inside the playground", nil
 	case "redis":
-		if program := findProgram("redis-server"); program != "" {
+		if program := findRedis(); program != "" {
 			return Real, program, nil
 		}
 		return Fake, "speaks the protocol inside the playground; no disk", nil

@@ -14,7 +14,7 @@ import (
 // redis runs redis-server, with every write in its append-only file before it is
 // answered, or else miniredis.
 func redis(_ context.Context, s site) (plan, error) {
-	program := findProgram("redis-server", "/opt/homebrew/bin/redis-server", "/usr/local/bin/redis-server", "/usr/bin/valkey-server")
+	program := findRedis()
 	switch {
 	case s.Form == Fake, s.Form == "" && program == "":
 		return fakeRedis(s), nil
@@ -35,6 +35,10 @@ func redis(_ context.Context, s site) (plan, error) {
 		patience: 30 * time.Second,
 		again:    []string{"Address already in use"},
 	}}, nil
+}
+
+func findRedis() string {
+	return findProgram("redis-server", "/opt/homebrew/bin/redis-server", "/usr/local/bin/redis-server", "/usr/bin/valkey-server")
 }
 
 func fakeRedis(s site) plan {

@@ -50,6 +50,27 @@ func TestKafkaIsADoubleUnlessNamed(t *testing.T) {
 	}
 }
 
+// What doctor promises is what serve starts.
+func TestFindTellsWhatStartDoes(t *testing.T) {
+	for _, name := range servers.Names() {
+		t.Run(name, func(t *testing.T) {
+			mode, note, err := servers.Find(name)
+			var gone *servers.Missing
+			if errors.As(err, &gone) {
+				if _, err := servers.Start(testContext(t), name, servers.Options{}); !errors.As(err, &gone) {
+					t.Errorf("not found, but started: %v", err)
+				}
+				return
+			}
+			must(t, err)
+			s := servertest.Start(t, name, servers.Options{NoSync: true})
+			if s.Mode != mode || note == "" {
+				t.Errorf("found %s (%s), started %s", mode, note, s.Mode)
+			}
+		})
+	}
+}
+
 // A server that cannot start says why, in its own words, and leaves nothing.
 func TestFailedStartShowsTheLog(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
