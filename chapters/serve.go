@@ -11,9 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"outboxplayground/core/lab"
+	"outboxplayground/core/pg"
 	"outboxplayground/core/web"
 	"outboxplayground/infra/servers"
 )
@@ -90,16 +92,23 @@ func serve(ctx context.Context, o serveOptions) error {
 	if st.lab, err = newLab(db.URL, st.where.where); err != nil {
 		return err
 	}
+	if st.results, err = pg.Open(db.URL, pg.PlaygroundSchema, pg.Options{}); err != nil {
+		return err
+	}
+	defer st.results.Close()
+	st.queue = lab.NewQueue(st.lab, st.results)
 	return st.serve(ctx, listener)
 }
 
 // stage is all that serve has put together.
 type stage struct {
-	fleet  *fleet
-	live   *lab.Live
-	lab    *lab.Lab
-	where  directory
-	memory bool // whether the bus in memory can work here
+	fleet   *fleet
+	live    *lab.Live
+	lab     *lab.Lab
+	queue   *lab.Queue
+	results *pgxpool.Pool // in the playground's schema
+	where   directory
+	memory  bool // whether the bus in memory can work here
 }
 
 func greet(out *printer, f *fleet, api string) {
@@ -142,6 +151,7 @@ func (st *stage) serve(ctx context.Context, l net.Listener) error {
 	var parts sync.WaitGroup
 	parts.Go(func() { _ = st.live.Run(ctx) }) // its only end is that of ctx
 	parts.Go(func() { st.attachBuses(ctx) })
+	parts.Go(func() { st.queue.Run(ctx) })
 	server := st.server(l)
 	failed := make(chan error, 1)
 	parts.Go(func() { failed <- server.Serve(l) })
@@ -206,7 +216,8 @@ func unpause(ctx context.Context, live *lab.Live) error {
 func (st *stage) server(l net.Listener) *http.Server {
 	host, _, _ := net.SplitHostPort(l.Addr().String()) // a listener's address has both
 	return &http.Server{
-		Handler:           web.New(st.live, web.Options{Hosts: []string{host}, Log: stderrLog(), Race: st.race}),
+		Handler: web.New(st.live, web.Options{Hosts: []string{host}, Log: stderrLog(), Race: st.race,
+			Lab: &web.Lab{Queue: st.queue, Results: st.results}}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      3 * time.Minute, // a race answers when it is over
@@ -222,7 +233,7 @@ func (st *stage) race(ctx context.Context, count int, busName string) (lab.RaceR
 		return res, err
 	}
 	for _, r := range runs {
-		if err := keep(ctx, st.lab, r); err != nil {
+		if err := lab.Save(ctx, st.results, r); err != nil {
 			return res, err
 		}
 	}

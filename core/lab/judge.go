@@ -39,7 +39,7 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 	}
 	report.Valid, report.Why = r.verdict(v)
 	report.Not, report.AlsoNot = Broken(v)
-	report.Smallest = smallest(r.id, events)
+	report.Smallest = smallest(events)
 	report.Next = r.next()
 	return Result{Report: report, Trails: events}, nil
 }
@@ -111,7 +111,7 @@ func (r *run) late(events []EventTrail) (n int) {
 }
 
 // smallest picks one event that shows what is wrong: the worst kind, the earliest.
-func smallest(runID string, events []EventTrail) *Smallest {
+func smallest(events []EventTrail) *Smallest {
 	kinds := []struct {
 		what string
 		of   func(audit.Verdict) int
@@ -125,7 +125,7 @@ func smallest(runID string, events []EventTrail) *Smallest {
 		for _, e := range events {
 			if k.of(e.Trail.Verdict) > 0 {
 				return &Smallest{EventID: e.Trail.EventID, Order: e.Order, What: k.what,
-					Why: because(e), Trail: "/audit/event/" + e.Trail.EventID + "?run=" + runID}
+					Why: because(e), Trail: "/audit/event/" + e.Trail.EventID}
 			}
 		}
 	}

@@ -23,6 +23,7 @@ func (s *server) table() []route {
 	get, post := http.MethodGet, http.MethodPost
 	order := []param{text("user_id"), list("items"), text("event_id"), flag("fail"), chapterParam(), text("bus"), text("variant")}
 	race := []param{number("count"), text("bus")}
+	cell := []param{chapterParam(), text("bus"), text("fault"), text("variant")}
 	return []route{
 		{get, "/", false, nil, s.index, "this list"},
 		{post, "/demo/place-order", true, order, s.placeOrder, "place an order; ?fail=1 lets it fail before COMMIT"},
@@ -39,6 +40,15 @@ func (s *server) table() []route {
 		{get, "/chapters/:n", false, nil, s.chapter, "one chapter"},
 		{post, "/chapters/:n/orders", true, order, s.placeOrder, "place an order the chapter's way"},
 		{get, "/buses", false, nil, s.buses, "the buses, how real they are, and how to turn them on"},
+		{post, "/runs", true, runParams(), s.withLab(s.askRun), "ask for an experiment; predict, then read the verdict"},
+		{get, "/runs", false, nil, s.withLab(s.allRuns), "what waits, what runs, and the newest results"},
+		{get, "/runs/:run", false, nil, s.withLab(s.oneRun), "one run: its state and its report"},
+		{get, "/runs/:run/events", false, []param{number("after")}, s.withLab(s.runEvents), "its progress, as a stream"},
+		{get, "/audit/run/:run", false, nil, s.withLab(s.auditRun), "the report with the trail of every event"},
+		{get, "/audit/guarantees", false, cell, s.withLab(s.guarantees), "declared beside measured, cell by cell"},
+		{get, "/faults", false, nil, s.faults, "outages that are on now, and the faults of a run"},
+		{post, "/demo/chaos/broker/:bus", true, []param{number("seconds")}, s.breakBroker, "a real outage of one broker, for a while"},
+		{http.MethodDelete, "/demo/chaos/broker/:bus", true, nil, s.healBroker, "end it"},
 		{get, "/healthz", false, nil, s.healthz, "whether the process is up"},
 		{get, "/readyz", false, nil, s.readyz, "whether orders can be taken"},
 		{get, "/openapi.json", false, nil, s.openapi, "this API as an OpenAPI document"},

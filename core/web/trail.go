@@ -47,10 +47,33 @@ func (s *server) auditEvent(c *gin.Context) {
 		}
 		return
 	}
+	if s.auditedInRun(c, id) {
+		return
+	}
 	p = newProblem(http.StatusNotFound, "event_unknown", fmt.Sprintf("no row tells of the event %s", id),
 		"a rolled-back order leaves none; check the id, and the chapter if you named one")
 	p.EventID = id
 	fail(c, p)
+}
+
+// auditedInRun answers with the trail of an event that a run of the lab placed. Its
+// tables are gone; what the run read in them is kept.
+func (s *server) auditedInRun(c *gin.Context, id string) bool {
+	if s.opt.Lab == nil {
+		return false
+	}
+	report, event, err := lab.FindEvent(c.Request.Context(), s.opt.Lab.Results, id)
+	switch {
+	case errors.Is(err, lab.ErrNoRun):
+		return false
+	case err != nil:
+		fail(c, s.failed(c, err))
+	default:
+		a := answerTrail(c, event.Trail)
+		a.Next = []next{{"the run that placed it", curl(c, http.MethodGet, "/audit/run/"+report.ID)}}
+		reply(c, http.StatusOK, a)
+	}
+	return true
 }
 
 // searched lists the chapters in which to look, in that order.
