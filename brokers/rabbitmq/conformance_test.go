@@ -13,8 +13,8 @@ import (
 )
 
 // TestConformance judges the driver on a broker that the suite kills and restarts,
-// with quorum and with classic queues. Only where the broker dies do quorum queues
-// need the time to settle.
+// with quorum and with classic queues. Only where the broker dies do new queues need
+// the time to settle.
 func TestConformance(t *testing.T) {
 	s := servertest.Start(t, "rabbitmq", servers.Options{})
 	for _, classic := range []bool{false, true} {

@@ -14,7 +14,7 @@ import (
 // Prepare makes the exchange and a queue for each group; see bus.Topology. Without
 // a group the topic has no queue, and what is published to it is ErrRejected. A
 // queue that exists is left as it is, also with other settings. When it has made a
-// quorum queue it waits for Options.Settle.
+// queue it waits for Options.Settle.
 func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error {
 	made := false
 	err := b.insist(ctx, "prepare", func(c *conn) error {
@@ -25,7 +25,7 @@ func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error
 		}
 		return err
 	}, topic, groups)
-	if err == nil && made && !b.opts.Classic {
+	if err == nil && made {
 		ctx, cancel := b.bound(ctx)
 		defer cancel()
 		pause(ctx, b.opts.Settle)
