@@ -124,6 +124,11 @@ func mustBe(t *testing.T, s *servers.Server, f form) {
 	if s.Mode != f.mode || s.Note == "" || s.Version == "" {
 		t.Fatalf("mode %q, version %q, note %q", s.Mode, s.Version, s.Note)
 	}
+	told, err := servers.Probe(testContext(t), f.name, s.URL)
+	must(t, err)
+	if f == (form{"kafka", servers.Real}) && !strings.HasPrefix(told, "metadata.version ") {
+		t.Errorf("Kafka told %q", told)
+	}
 	if f.mode != servers.Fake && !strings.ContainsAny(s.Version, "0123456789") {
 		t.Errorf("version %q", s.Version)
 	}
