@@ -1,13 +1,9 @@
 package lab
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"time"
 
@@ -17,8 +13,6 @@ import (
 	"outboxplayground/core/audit"
 	"outboxplayground/core/bus"
 	"outboxplayground/core/fault"
-	"outboxplayground/core/pg"
-	"outboxplayground/core/shop"
 )
 
 // Lab runs experiments. Its fields are set once; Run may be called side by side.
@@ -168,141 +162,4 @@ func (r *run) make(ctx context.Context, url string) (Result, error) {
 	defer cancel()
 	r.report.Hits = r.countHits(judging)
 	return r.judge(judging)
-}
-
-// prepare makes the run's own schema, topic and children.
-func (r *run) prepare(ctx context.Context, url string) (err error) {
-	if r.lock, err = takeLock(ctx, r.lab.DatabaseURL, r.schema); err != nil {
-		return err
-	}
-	if err := pg.MigrateChapter(ctx, r.lab.DatabaseURL, r.schema, r.chapter.Number); err != nil {
-		return err
-	}
-	if r.pool, err = pg.Open(r.lab.DatabaseURL, r.schema, pg.Options{MaxConns: 2, AppName: r.schema + " lab"}); err != nil {
-		return err
-	}
-	if r.shared != nil {
-		r.proxy = r.shared.proxy
-	} else if r.proxy, err = fault.Listen(); err != nil {
-		return err
-	}
-	r.childSpec.Proxy = r.proxy.Addr()
-	if r.memory() {
-		return r.startChildren(ctx)
-	}
-	if err := remember(ctx, r.pool, r.schema, r.spec.Bus, r.chapter.Topic); err != nil {
-		return err
-	}
-	r.bus, err = r.lab.Open(r.spec.Bus, url)(ctx, BusOptions{Schema: r.schema, DedupeWindow: r.variant.DedupeWindow})
-	if err != nil {
-		return err
-	}
-	if t, ok := r.bus.(bus.Topology); ok {
-		if err := t.Prepare(ctx, r.chapter.Topic, shop.Group); err != nil {
-			return err
-		}
-	}
-	return r.startChildren(ctx)
-}
-
-func (r *run) memory() bool { return r.spec.Bus == "inmemory" }
-
-// startChildren starts what is missing of the roles: each in a process of its own,
-// or all in one where the broker is the process.
-func (r *run) startChildren(ctx context.Context) error {
-	roles := []RoleSpec{{Role: Producing, Label: Producing}, {Role: Consuming, Label: Consuming}}
-	if r.variant.Relay != nil {
-		roles = append(roles, RoleSpec{Role: Relaying, Label: Relaying})
-	}
-	if r.fault.Name == "poison" {
-		r.childSpec.Poison = r.target()
-	}
-	if r.memory() {
-		if r.variant.Relay != nil {
-			roles = append(roles, RoleSpec{Role: Relaying, Label: secondRelay, Wait: true})
-		}
-		if r.find(Producing) != nil {
-			return nil
-		}
-		_, err := r.spawn(ctx, roles...)
-		return err
-	}
-	for _, role := range roles {
-		if r.find(role.Label) != nil {
-			continue
-		}
-		if _, err := r.spawn(ctx, role); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// find returns the living child that has a label.
-func (r *run) find(label string) *process {
-	for _, p := range r.procs {
-		for _, role := range p.roles {
-			if role.Label == label && !p.over() {
-				return p
-			}
-		}
-	}
-	return nil
-}
-
-// target is the event that the fault is about; "" when the run is too short for it.
-func (r *run) target() string {
-	if r.span.from > len(r.ids) {
-		return ""
-	}
-	return r.ids[r.span.from-1]
-}
-
-// The answers that a client may have got.
-const (
-	created = "created"
-	refused = "refused"
-	noReply = "none"
-)
-
-// placeTo places orders, one after the other, up to and including number n.
-func (r *run) placeTo(ctx context.Context, n int) error {
-	for r.placed < n && r.placed < len(r.ids) {
-		if err := r.place(ctx, r.placed); err != nil {
-			return err
-		}
-		r.placed++
-		r.tell(Progress{Stage: "running", Done: r.placed, Total: r.spec.Orders})
-	}
-	return nil
-}
-
-// place places one order as any client does, and notes what the client saw.
-func (r *run) place(ctx context.Context, i int) error {
-	body, err := json.Marshal(shop.Order{EventID: r.ids[i], UserID: fmt.Sprintf("user-%d", i+1), Items: []string{"A", "B"}, Bus: r.spec.Bus})
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.address+"/orders", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Close = true // a new connection each, so that a restarted producer is met afresh
-	r.journal.add(Line{At: time.Now(), Label: "client", Step: "order", EventID: r.ids[i]})
-	r.answers[i] = noReply
-	text := "no answer"
-	if resp, err := http.DefaultClient.Do(req); err == nil {
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
-		_ = resp.Body.Close()
-		r.answers[i] = refused
-		switch {
-		case resp.StatusCode == http.StatusCreated:
-			r.answers[i] = created
-		case resp.Header.Get("X-Code") == "commit_unknown":
-			r.answers[i] = noReply
-		}
-		text = fmt.Sprintf("%d %s", resp.StatusCode, bytes.TrimSpace(why))
-	}
-	r.journal.add(Line{At: time.Now(), Label: "client", Step: sayAnswer, EventID: r.ids[i], Text: text})
-	return ctx.Err()
 }

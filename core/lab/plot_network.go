@@ -1,0 +1,210 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"outboxplayground/core/checkpoint"
+	"outboxplayground/core/fault"
+)
+
+// plotBrokerDown cuts and refuses, for every role, from the target to the last order.
+func plotBrokerDown(ctx context.Context, r *run) error {
+	if err := r.before(ctx); err != nil {
+		return err
+	}
+	if err := r.breakBroker(ctx); err != nil {
+		return err
+	}
+	defer r.healNetwork()
+	if err := r.placeTo(ctx, r.span.to); err != nil {
+		return err
+	}
+	if err := r.outageHasLasted(ctx); err != nil {
+		return err
+	}
+	r.hits = r.reachedInOutage(checkpoint.BeforePublish)
+	r.healNetwork()
+	return nil
+}
+
+// Of the outage.
+const (
+	// giveUpLimit bounds the wait for a relay that parks its rows: five polls of
+	// 500 ms are over long before.
+	giveUpLimit = 6 * time.Second
+	// shortestOutage is long enough for a relay to meet it more than once.
+	shortestOutage = 2 * time.Second
+)
+
+// outageHasLasted keeps the outage up: where the relay gives up until it has done
+// so, elsewhere until it has met it and for the time that was asked for.
+func (r *run) outageHasLasted(ctx context.Context) error {
+	if r.shared != nil {
+		return errors.Join(r.outageWasMet(ctx), r.shared.enough(ctx))
+	}
+	if r.variant.Relay == nil {
+		return r.outageLasts(ctx, r.spec.Outage)
+	}
+	if !r.variant.GivesUp {
+		return r.outageLasts(ctx, max(shortestOutage, r.spec.Outage))
+	}
+	limited, cancel := context.WithTimeout(ctx, giveUpLimit)
+	defer cancel()
+	err := poll(limited, func() (bool, error) {
+		n, err := r.count(limited, `SELECT count(*) FROM outbox WHERE status = 'pending'`)
+		return n == 0, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil // the tables will show what did not fail in time
+	}
+	return errors.Join(err, r.outageLasts(ctx, r.spec.Outage))
+}
+
+// outageWasMet waits until the relay, if there is one, has failed to publish once,
+// or the outage has ended by itself.
+func (r *run) outageWasMet(ctx context.Context) error {
+	if r.variant.Relay == nil {
+		return nil
+	}
+	_, _, err := r.journal.await(ctx, r.outage.Done(), 0, func(l Line) bool {
+		return l.Label == Relaying && l.Step == sayFailed
+	})
+	if ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+func (r *run) outageLasts(ctx context.Context, d time.Duration) error {
+	begin := r.outages[len(r.outages)-1].begin
+	if !pause(ctx, time.Until(begin.Add(d))) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// slowness is what broker-slow adds to every reply.
+const slowness = 200 * time.Millisecond
+
+func plotBrokerSlow(ctx context.Context, r *run) error {
+	if err := r.before(ctx); err != nil {
+		return err
+	}
+	if err := r.breakNetwork(fault.Rule{Role: "bus", Kind: fault.Delay, Delay: slowness, TTL: fault.MaxTTL}); err != nil {
+		return err
+	}
+	defer r.healNetwork()
+	if err := r.placeTo(ctx, r.span.to); err != nil {
+		return err
+	}
+	err := r.settle(ctx)
+	r.hits = r.reachedInOutage(checkpoint.BeforePublish)
+	r.healNetwork()
+	return err
+}
+
+func plotDBDown(ctx context.Context, r *run) error {
+	if err := r.before(ctx); err != nil {
+		return err
+	}
+	if err := r.breakNetwork(fault.Rule{Role: "db", Kind: fault.Outage, TTL: fault.MaxTTL}); err != nil {
+		return err
+	}
+	defer r.healNetwork()
+	if err := r.placeTo(ctx, r.span.to); err != nil {
+		return err
+	}
+	r.hits = func() (n int) {
+		for _, answer := range r.answers[r.span.from-1 : r.span.to] {
+			if answer != noReply {
+				n++ // its order met the outage and came back with an answer
+			}
+		}
+		return n
+	}
+	r.healNetwork()
+	return r.placeTo(ctx, r.spec.Orders)
+}
+
+// publisher is the role that talks to the broker.
+func (r *run) publisher() string {
+	if r.variant.Relay != nil {
+		return Relaying
+	}
+	return Producing
+}
+
+// swallowCut is how long after the first lost byte the connection is cut.
+const swallowCut = 200 * time.Millisecond
+
+func plotAckLost(ctx context.Context, r *run) error {
+	if err := r.before(ctx); err != nil {
+		return err
+	}
+	if err := r.breakNetwork(fault.Rule{Role: "bus/" + r.publisher(), Kind: fault.SwallowReplies,
+		Arm: []byte(r.target()), CutAfter: swallowCut, Once: true, TTL: time.Minute}); err != nil {
+		return err
+	}
+	defer r.healNetwork()
+	if err := r.placeTo(ctx, r.span.from); err != nil {
+		return err
+	}
+	if _, _, err := r.journal.await(ctx, nil, 0, func(l Line) bool {
+		return l.Step == sayFailed && l.EventID == r.target()
+	}); err != nil {
+		return err
+	}
+	r.hits = r.reached(r.publisher(), checkpoint.BeforePublish)
+	r.healNetwork()
+	if err := r.reconnected(ctx, r.publisher()); err != nil {
+		return err
+	}
+	return r.placeTo(ctx, r.spec.Orders)
+}
+
+// reconnected waits until a role can reach its broker again after a cut. The fault
+// is one lost acknowledgement; orders placed while the client still reconnects
+// would be lost to an outage, which is another fault.
+func (r *run) reconnected(ctx context.Context, label string) error {
+	p, from := r.find(label), len(r.journal.all())
+	if err := p.tell(order{Reconnect: label}); err != nil {
+		return err
+	}
+	_, _, err := r.journal.await(ctx, p.ended, from, func(l Line) bool {
+		return l.Label == label && l.Step == sayConnected
+	})
+	return err
+}
+
+// breakBroker cuts the broker off from every role, or waits for the outage that
+// several runs share.
+func (r *run) breakBroker(ctx context.Context) (err error) {
+	if r.shared == nil {
+		return r.breakNetwork(fault.Rule{Role: "bus", Kind: fault.Outage, TTL: fault.MaxTTL})
+	}
+	r.outage, err = r.shared.begin(ctx, r)
+	r.outages = append(r.outages, outageSpan{what: r.fault.Name, begin: time.Now()})
+	return err
+}
+
+func (r *run) breakNetwork(rule fault.Rule) (err error) {
+	rule.Name = r.fault.Name
+	r.outage, err = r.proxy.Inject(rule)
+	r.outages = append(r.outages, outageSpan{what: r.fault.Name, begin: time.Now()})
+	return err
+}
+
+// healNetwork ends the fault and notes what it did. Twice is harmless.
+func (r *run) healNetwork() {
+	if r.outage == nil {
+		return
+	}
+	r.outage.Lift()
+	o := &r.outages[len(r.outages)-1]
+	o.end = time.Now()
+	r.report.Ms = float64(o.end.Sub(o.begin).Microseconds()) / 1000
+	r.report.Network = r.outage.Hits()
+	r.outage = nil
+}

@@ -1,0 +1,118 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"outboxplayground/core/checkpoint"
+	"outboxplayground/core/fault"
+)
+
+// secondRelay is the label of the relay that joins in.
+const secondRelay = "relay-b"
+
+// plotTwoRelays holds the first relay between publish and mark while a second one
+// claims.
+func plotTwoRelays(ctx context.Context, r *run) error {
+	if err := r.holdRelay(ctx, checkpoint.BeforeMark); err != nil {
+		return err
+	}
+	if err := r.letSecondRelayWork(ctx); err != nil {
+		return err
+	}
+	r.hits = r.reached(Relaying, checkpoint.BeforeMark)
+	if err := r.release(Relaying, checkpoint.BeforeMark); err != nil {
+		return err
+	}
+	return r.placeTo(ctx, r.spec.Orders)
+}
+
+// A zombie stands still for longer than its lease (3 s), and for less than every
+// heartbeat.
+const zombieSleep = 4 * time.Second
+
+// plotZombieRelay stops the first relay, lets the second one finish, and continues
+// the first.
+func plotZombieRelay(ctx context.Context, r *run) error {
+	if err := r.holdRelay(ctx, checkpoint.BeforePublish); err != nil {
+		return err
+	}
+	pid := r.find(Relaying).cmd.Process.Pid
+	if err := fault.Stop(ctx, pid); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := r.release(Relaying, checkpoint.BeforePublish); err != nil {
+		return err // it reads this when it wakes up
+	}
+	if err := r.letSecondRelayWork(ctx); err != nil {
+		return err
+	}
+	if !pause(ctx, time.Until(begin.Add(zombieSleep))) {
+		return ctx.Err()
+	}
+	if err := fault.Continue(ctx, pid); err != nil {
+		return err
+	}
+	r.hits = r.reached(Relaying, checkpoint.BeforePublish)
+	return r.placeTo(ctx, r.spec.Orders)
+}
+
+// holdRelay places the target and waits until the relay holds it at a step.
+func (r *run) holdRelay(ctx context.Context, at checkpoint.Name) error {
+	if err := r.before(ctx); err != nil {
+		return err
+	}
+	if err := r.arm(ctx, Relaying, at, doHold); err != nil {
+		return err
+	}
+	if err := r.placeTo(ctx, r.span.from); err != nil {
+		return err
+	}
+	_, _, err := r.journal.await(ctx, r.find(Relaying).ended, 0, r.step(Relaying, at))
+	return err
+}
+
+// letSecondRelayWork starts the second relay, waits until it has been through a
+// claim of the target (or found nothing), and stops it.
+func (r *run) letSecondRelayWork(ctx context.Context) error {
+	if w := r.variant.DedupeWindow; w > 0 && !pause(ctx, 5*w) {
+		return ctx.Err()
+	}
+	from := len(r.journal.all())
+	second, err := r.startSecondRelay(ctx)
+	if err != nil {
+		return err
+	}
+	_, _, err = r.journal.await(ctx, second.ended, from, func(l Line) bool {
+		if l.Label != secondRelay {
+			return false
+		}
+		marked := l.Step == string(checkpoint.AfterMark) && l.EventID == r.target()
+		empty := l.Step == string(checkpoint.Claimed) && l.EventID == "" && !r.leased()
+		return marked || empty
+	})
+	if err != nil {
+		return fmt.Errorf("the second relay: %w", err)
+	}
+	if err := second.tell(order{Stop: secondRelay}); err != nil {
+		return err
+	}
+	_, _, err = r.journal.await(ctx, second.ended, from, func(l Line) bool {
+		return l.Label == secondRelay && l.Step == sayStopped
+	})
+	return err
+}
+
+// leased tells whether the second relay finds nothing until a lease has run out: a
+// zombie's row comes to it only then.
+func (r *run) leased() bool { return r.fault.Name == "zombie-relay" }
+
+func (r *run) startSecondRelay(ctx context.Context) (*process, error) {
+	if r.memory() {
+		p := r.find(secondRelay)
+		return p, p.tell(order{Start: secondRelay})
+	}
+	return r.spawn(ctx, RoleSpec{Role: Relaying, Label: secondRelay})
+}
