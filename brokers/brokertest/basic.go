@@ -33,12 +33,12 @@ func publishAndReceive(ctx context.Context, tr *trial) {
 	tr.conclude(ctx, b, safe, terms{ordered: tr.f.Ordered}, mailer)
 }
 
-// manyAtOnce pipelines a thousand messages in one call, and then ten hundreds.
+// manyAtOnce pipelines a thousand messages in one call, and then five hundreds.
 func manyAtOnce(ctx context.Context, tr *trial) {
 	b := tr.ready(ctx)
 	tr.subscribe(ctx, b, safe, mailer, "a", nil)
 	tr.accept(ctx, b, messages(safe, 1000)...)
-	for range 10 {
+	for range 5 {
 		tr.accept(ctx, b, messages(safe, 100)...)
 	}
 	tr.conclude(ctx, b, safe, terms{ordered: tr.f.Ordered}, mailer)

@@ -107,7 +107,7 @@ func (tr *trial) refusesAfterClose(ctx context.Context, b bus.Bus) {
 	defer cancel()
 	m, began := message(safe, 1), time.Now()
 	tr.class(m.ID, tr.ledger.publish(ctx, b, m), "a publish after Close", bus.Unavailable)
-	tr.within(began, atOnce, "a publish after Close")
+	tr.within(since(began), atOnce, "a publish after Close")
 }
 
 func returns(wg *sync.WaitGroup, limit time.Duration) bool {

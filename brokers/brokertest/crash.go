@@ -44,6 +44,7 @@ type death struct {
 	tr      *trial
 	since   atomic.Int64 // Unix nanoseconds; 0 while the server may be alive
 	refused atomic.Int32
+	pace    pace
 }
 
 // last makes the death last until some publishes were told that the server is away.
@@ -54,6 +55,7 @@ func (d *death) last(ctx context.Context) {
 			noticeWithin, d.refused.Load())
 	}
 	d.since.Store(0)
+	d.tr.within(&d.pace, atOnce, "a publish while the server is dead")
 }
 
 // watch sees each answer of the trickle. One that takes its second and is
@@ -66,7 +68,7 @@ func (d *death) watch(began time.Time, err error) {
 	switch c := bus.Classify(err); c {
 	case bus.Unavailable:
 		d.refused.Add(1)
-		d.tr.within(began, atOnce, "a publish while the server is dead")
+		d.pace.lap(began)
 	case bus.Accepted, bus.Rejected:
 		d.tr.class("", err, "a publish while the server is dead", bus.Unavailable, bus.Ambiguous)
 	}

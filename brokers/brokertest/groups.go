@@ -40,7 +40,11 @@ func membersShare(ctx context.Context, tr *trial) {
 	b, b2 := tr.ready(ctx), tr.open(ctx)
 	tr.subscribe(ctx, b, safe, mailer, "a", nil)
 	tr.subscribe(ctx, b2, safe, mailer, "b", nil)
-	both := poll(ctx, tr.f.Patience, func() bool {
+	limit := tr.f.Patience
+	if tr.f.Partitioned { // one of them may have no partition: do not wait for it long
+		limit = min(limit, rebalancedWithin)
+	}
+	both := poll(ctx, limit, func() bool {
 		tr.accept(ctx, b, messages(safe, 20)...)
 		tr.settle(ctx, b, safe, mailer)
 		return tr.tookPart("a") && tr.tookPart("b")
@@ -52,6 +56,8 @@ func membersShare(ctx context.Context, tr *trial) {
 	tr.accept(ctx, b, messages(safe, 200)...)
 	tr.conclude(ctx, b, safe, terms{settled: settled}, mailer)
 }
+
+const rebalancedWithin = 5 * time.Second
 
 func (tr *trial) tookPart(member string) bool {
 	tr.ledger.mu.Lock()

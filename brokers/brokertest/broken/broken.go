@@ -30,6 +30,8 @@ type Breakage struct {
 	// Also are rules that may be found broken as a consequence, depending on when
 	// a fault strikes. A suite that reports any other rule is wrong.
 	Also []brokertest.Rule
+	// Costly: it takes many messages to find it.
+	Costly bool
 	// Wrap breaks a healthy bus. Close and the optional interfaces pass through.
 	Wrap func(Healthy) Healthy
 }

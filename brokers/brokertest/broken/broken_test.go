@@ -3,6 +3,7 @@ package broken_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,14 +33,15 @@ func TestTheJudge(t *testing.T) {
 				}
 			}
 			for _, vs := range found {
-				t.Logf("%d × %s", len(vs), vs[0])
+				first, _, _ := strings.Cut(vs[0].String(), "\n") // a panic brings its stack
+				t.Logf("%d × %s", len(vs), first)
 			}
 		})
 	}
 }
 
 // together is how many checks run side by side; most of their time is waiting.
-const together = 6
+const together = 4
 
 // judge runs the whole suite, each check against a server of its own.
 func judge(t *testing.T, b broken.Breakage) map[brokertest.Rule][]brokertest.Violation {
@@ -54,7 +56,7 @@ func judge(t *testing.T, b broken.Breakage) map[brokertest.Rule][]brokertest.Vio
 			}
 			defer s.Stop()
 			h, f := bench(s, b)
-			if c.Skip(h, f) == "" {
+			if c.Skip(h, f) == "" && (!costly(c) || b.Costly || b.Breaks == nil) {
 				results <- c.Judge(t.Context(), h, f)
 			}
 			return nil
@@ -73,6 +75,12 @@ func judge(t *testing.T, b broken.Breakage) map[brokertest.Rule][]brokertest.Vio
 	return found
 }
 
+// costly checks move many messages. They find nothing that another check does not,
+// except a bus that fails one message in hundreds.
+func costly(c brokertest.Check) bool {
+	return c.Name == "many-at-once" || c.Name == "fifty-goroutines"
+}
+
 func bench(s *toy.Server, b broken.Breakage) (brokertest.Harness, brokertest.Features) {
 	return brokertest.Harness{
 			Name: b.Name,
@@ -88,6 +96,6 @@ func bench(s *toy.Server, b broken.Breakage) (brokertest.Harness, brokertest.Fea
 			Networked:        true,
 			RedeliveryWithin: 100 * time.Millisecond,
 			Oversized:        toy.MaxBytes + 1,
-			Patience:         2 * time.Second,
+			Patience:         3 * time.Second,
 		}
 }

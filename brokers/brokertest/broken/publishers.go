@@ -19,7 +19,7 @@ func publishers() []Breakage {
 	return []Breakage{
 		{Name: "acknowledges-before-storing", Breaks: rules{brokertest.Lost}, Also: rules{brokertest.WrongClass},
 			Why: "acks=1, fsync later, a write-behind cache: what a crash finds there is gone", Wrap: acknowledgesBeforeStoring},
-		{Name: "drops-one-in-500", Breaks: rules{brokertest.Lost},
+		{Name: "drops-one-in-500", Breaks: rules{brokertest.Lost}, Costly: true,
 			Why: "a channel that drops when it is full; streams trimmed by MAXLEN", Wrap: dropsOneIn500},
 		{Name: "duplicates-on-reconnect", Breaks: rules{brokertest.Duplicated},
 			Why: "a client that sends its window again after it has reconnected", Wrap: duplicatesOnReconnect},

@@ -24,7 +24,7 @@ func subscribers() []Breakage {
 		{Name: "stops-after-an-error", Breaks: rules{brokertest.NotRedelivered},
 			Also: rules{brokertest.Lost, brokertest.NotShared},
 			Why:  "a consumer that ends quietly when its handler fails", Wrap: stopsAfterAnError},
-		{Name: "never-returns", Breaks: rules{brokertest.Hangs}, Also: rules{brokertest.NotRedelivered},
+		{Name: "never-returns", Breaks: rules{brokertest.Hangs}, Also: rules{brokertest.NotRedelivered, brokertest.Lost},
 			Why: "a blocking read that no context interrupts", Wrap: neverReturns},
 	}
 }
