@@ -282,14 +282,14 @@ func TestFailedHandlerSeesTheMessageAgain(t *testing.T) {
 
 func TestSlowHandlerKeepsWhatItHolds(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		b := open(t, url, Options{AckWait: 300 * time.Millisecond}, nil)
+		b := open(t, url, Options{AckWait: 1500 * time.Millisecond}, nil)
 		calls, let := make(chan string, 100), make(chan struct{})
 		r := receive(t, b, "mail", func(_ context.Context, m bus.Message) error { calls <- m.ID; <-let; return nil })
 		if err := b.Publish(within(t, 5*time.Second), messages(3)...); err != nil {
 			t.Fatal(err)
 		}
 		<-calls
-		timer := time.NewTimer(1200 * time.Millisecond) // four times AckWait: nothing may come again
+		timer := time.NewTimer(4 * time.Second) // more than twice AckWait: nothing may come again
 		<-timer.C
 		if n := backlog(t, b); n != 3 {
 			t.Error("backlog while held:", n)
