@@ -13,10 +13,10 @@ import (
 	"outboxplayground/core/web"
 )
 
-func (st *stage) server(l net.Listener) *http.Server {
+func (st *stage) server(l net.Listener, stopping <-chan struct{}) *http.Server {
 	host, _, _ := net.SplitHostPort(l.Addr().String()) // a listener's address has both
 	return &http.Server{
-		Handler: web.New(st.live, web.Options{Hosts: []string{host}, Log: stderrLog(), Race: st.race,
+		Handler: web.New(st.live, web.Options{Hosts: []string{host}, Log: stderrLog(), Race: st.race, Stopping: stopping,
 			Lab: &web.Lab{Queue: st.queue, Results: st.results}}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -38,7 +39,8 @@ func (st *stage) serve(ctx context.Context, l net.Listener) error {
 	parts.Go(func() { _ = st.live.Run(ctx) }) // its only end is that of ctx
 	parts.Go(func() { st.attachBuses(ctx) })
 	parts.Go(func() { st.queue.Run(ctx) })
-	server := st.server(l)
+	stopping := make(chan struct{})
+	server := st.server(l, stopping)
 	failed := make(chan error, 1)
 	parts.Go(func() { failed <- server.Serve(l) })
 
@@ -46,15 +48,29 @@ func (st *stage) serve(ctx context.Context, l net.Listener) error {
 	select {
 	case <-ctx.Done():
 		st.fleet.out.line("stopping: finishing what is in flight (at most %s)", brief(stopLimit))
-		shut, end := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-		defer end()
-		err = server.Shutdown(shut)
+		close(stopping)
+		err = shutDown(ctx, server)
 	case err = <-failed:
 	}
 	cancel()
 	parts.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
+	}
+	return err
+}
+
+// requestLimit is how much of the stop's time belongs to requests under way.
+const requestLimit = 3 * time.Second
+
+// shutDown lets requests finish for a while, then breaks them off: an order that is
+// being placed does not depend on its connection, and a race is not worth a wait.
+func shutDown(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestLimit)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
 	}
 	return err
 }

@@ -66,6 +66,8 @@ func (s *server) stream(c *gin.Context, id string, after int, ndjson bool) {
 		select {
 		case <-c.Request.Context().Done():
 			return
+		case <-s.opt.Stopping:
+			return
 		case <-more:
 		case <-tick.C:
 			if !ndjson {

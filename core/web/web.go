@@ -26,6 +26,8 @@ type Options struct {
 	// Race runs count orders the naive way and through the outbox under the same
 	// outage of a bus and returns when both are over. Nil: the call answers 503.
 	Race func(ctx context.Context, count int, bus string) (RaceResult, error)
+	// Stopping is closed when the process is about to end: streams end then. Nil: never.
+	Stopping <-chan struct{}
 	// Lab makes runs and keeps their results. Nil: the calls about runs answer 503.
 	Lab *Lab
 }
