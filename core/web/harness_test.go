@@ -27,17 +27,18 @@ import (
 // playground is a whole one: a database of its own, the tiny chapters, the bus in
 // memory, and the API on a port.
 type playground struct {
-	t    *testing.T
-	live *lab.Live
-	url  string
-	db   string // DATABASE_URL
+	t        *testing.T
+	live     *lab.Live
+	contract *contract // every answer is held against it
+	url      string
+	db       string // DATABASE_URL
 }
 
 // start runs a playground until the test ends. Buses: inmemory is ready, nats is
 // off, kafka never comes, rabbitmq and redis are off too.
 func start(t *testing.T, change ...func(*web.Options)) *playground {
 	t.Helper()
-	p := &playground{t: t, db: database(t)}
+	p := &playground{t: t, db: database(t), contract: readContract(t)}
 	live, err := lab.NewLive(t.Context(), lab.LiveConfig{
 		Chapters: []lab.Chapter{naiveChapter(), outboxChapter()}, DatabaseURL: p.db,
 		Buses: []lab.BusInfo{
@@ -179,7 +180,9 @@ func (p *playground) call(method, path, body string, pairs ...string) answer {
 	if _, err := io.Copy(&b, response.Body); err != nil {
 		p.t.Fatal(err)
 	}
-	return answer{response.StatusCode, response.Header, b.Bytes()}
+	a := answer{response.StatusCode, response.Header, b.Bytes()}
+	p.contract.check(p.t, request, a)
+	return a
 }
 
 func (p *playground) get(path string, pairs ...string) answer {
