@@ -3,20 +3,50 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/lab"
+	"outboxplayground/core/pg"
 	"outboxplayground/core/shop"
 )
 
 // The chapters of these tests are doubles: as little as the API needs to have
 // something to talk to. The real ones have their own tests.
 
-func naiveChapter() lab.Chapter {
+// misfortunes are what can become of an order, each a variant that only says so.
+func misfortunes() map[string]error {
+	return map[string]error{
+		"commit-unknown": fmt.Errorf("place: %w", pg.ErrCommitUnknown),
+		"bus-down":       fmt.Errorf("publish: %w", bus.ErrUnavailable),
+		"bus-refuses":    fmt.Errorf("publish: %w", bus.ErrRejected),
+		"ambiguous":      fmt.Errorf("publish: %w", io.ErrUnexpectedEOF),
+		"database-gone":  fmt.Errorf("insert: %w", &pgconn.PgError{Code: "57P01", Message: "terminating"}),
+	}
+}
+
+type unlucky struct{ err error }
+
+func (u unlucky) PlaceOrder(context.Context, shop.Order) error { return u.err }
+
+// held places an order the naive way when it is let go.
+type held struct {
+	naive
+	entered, release chan struct{}
+}
+
+func (h *held) PlaceOrder(ctx context.Context, o shop.Order) error {
+	close(h.entered)
+	<-h.release
+	return h.naive.PlaceOrder(ctx, o)
+}
+
+func naiveChapter(entered, release chan struct{}) lab.Chapter {
 	variant := func(name string, publishFirst bool) lab.Variant {
 		return lab.Variant{
 			Name: name, Consumer: listener,
@@ -24,11 +54,20 @@ func naiveChapter() lab.Chapter {
 			Producer: func(d lab.Deps) lab.Producer { return &naive{d, publishFirst} },
 		}
 	}
-	return lab.Chapter{
+	ch := lab.Chapter{
 		Number: 1, Slug: "naive", Topic: "plain",
 		Title: lab.Text{En: "Two writes", ZhTW: "寫兩個地方"}, Question: lab.Text{En: "How many?", ZhTW: "幾封？"},
 		Variants: []lab.Variant{variant("write-first", false), variant("publish-first", true)},
 	}
+	slow := variant("held", false)
+	slow.Producer = func(d lab.Deps) lab.Producer { return &held{naive{d, false}, entered, release} }
+	ch.Variants = append(ch.Variants, slow)
+	for name, err := range misfortunes() {
+		v := variant(name, false)
+		v.Producer = func(lab.Deps) lab.Producer { return unlucky{err} }
+		ch.Variants = append(ch.Variants, v)
+	}
+	return ch
 }
 
 func outboxChapter() lab.Chapter {

@@ -19,7 +19,7 @@ func TestEveryReadHasATextFace(t *testing.T) {
 	id := p.want(p.post(place, anOrder), 201).text("event_id")
 	p.delivered(id)
 	for path, says := range map[string]string{
-		"/": "POST  /demo/place-order", "/audit/event/" + id: "✓ delivered", "/metrics": "outbox of chapter 3",
+		"/": "/demo/place-order", "/audit/event/" + id: "✓ delivered", "/metrics": "outbox of chapter 3",
 		"/admin/outbox/failed": "no failed rows", "/chapters": "寄件匣", "/chapters/1": "publish-first",
 		"/buses": "nats", "/healthz": "ok", "/readyz": "ready",
 	} {

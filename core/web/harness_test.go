@@ -32,15 +32,19 @@ type playground struct {
 	contract *contract // every answer is held against it
 	url      string
 	db       string // DATABASE_URL
+
+	entered, release chan struct{} // of the variant held
+	dropped          chan struct{} // gets a token for every request whose client hung up
 }
 
 // start runs a playground until the test ends. Buses: inmemory is ready, nats is
 // off, kafka never comes, rabbitmq and redis are off too.
 func start(t *testing.T, change ...func(*web.Options)) *playground {
 	t.Helper()
-	p := &playground{t: t, db: database(t), contract: readContract(t)}
+	p := &playground{t: t, db: database(t), contract: readContract(t),
+		entered: make(chan struct{}), release: make(chan struct{}), dropped: make(chan struct{}, 100)}
 	live, err := lab.NewLive(t.Context(), lab.LiveConfig{
-		Chapters: []lab.Chapter{naiveChapter(), outboxChapter()}, DatabaseURL: p.db,
+		Chapters: []lab.Chapter{naiveChapter(p.entered, p.release), outboxChapter()}, DatabaseURL: p.db,
 		Buses: []lab.BusInfo{
 			{Name: "inmemory", Mode: "memory", State: lab.Starting},
 			{Name: "nats", Mode: "off", State: lab.Off, Note: "not installed", Fix: "install nats-server"},
@@ -59,10 +63,19 @@ func start(t *testing.T, change ...func(*web.Options)) *playground {
 	for _, f := range change {
 		f(&o)
 	}
-	server := httptest.NewServer(web.New(live, o))
+	server := httptest.NewServer(p.watched(web.New(live, o)))
 	t.Cleanup(server.Close)
 	p.url = server.URL
 	return p
+}
+
+// watched notes the requests whose client goes away before they are answered.
+func (p *playground) watched(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		stop := context.AfterFunc(r.Context(), func() { p.dropped <- struct{}{} })
+		defer stop()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // run starts the lanes and waits until the bus in memory is ready.
