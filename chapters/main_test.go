@@ -26,7 +26,10 @@ import (
 const childMark = "PLAYGROUND_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childMark) != "" {
+	switch name := os.Getenv(sabotageMark); {
+	case name != "" && len(os.Args) > 1 && os.Args[1] == childCommandName:
+		os.Exit(runSabotaged(name))
+	case os.Getenv(childMark) != "":
 		os.Exit(run())
 	}
 	os.Exit(m.Run())

@@ -88,7 +88,7 @@ func duplicate13(t *testing.T, res lab.Result) {
 }
 
 func phantom13(t *testing.T, res lab.Result) {
-	measured(t, res, audit.Verdict{Orders: 46, Delivered: 46, Phantom: 1})
+	measured(t, res, audit.Verdict{Orders: 46, Delivered: 46, Phantom: 1, Refused: 1})
 	trail := smallest(t, res, 13, "phantom")
 	if trail.Trail.Order != nil || len(trail.Trail.Emails) != 1 || trail.Answer != "refused" {
 		t.Errorf("the client was answered %q, the order is %+v, %d emails", trail.Answer, trail.Trail.Order, len(trail.Trail.Emails))

@@ -98,6 +98,9 @@ func (t *Trail) judge(w witness) {
 		t.Why = "the outbox row is pending: the worker has not had it marked as sent"
 	case t.missing():
 		t.judgeMissing(w)
+	case len(t.Emails) == 0 && w.over:
+		v.Lost = 1
+		t.Why = "the listener noted the event, there is no email, and nothing can bring one any more"
 	case len(t.Emails) == 0:
 		v.Pending = 1
 		t.Why = "the listener noted the event but no email is there: the effect is not to be told"

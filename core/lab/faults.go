@@ -1,6 +1,10 @@
 package lab
 
-import "context"
+import (
+	"context"
+
+	"outboxplayground/core/checkpoint"
+)
 
 // reach is how many orders a fault is about.
 type reach int
@@ -61,13 +65,22 @@ func Faults() []Fault {
 }
 
 // FaultNamed returns the fault of that name.
-func FaultNamed(name string) (Fault, bool) {
-	for _, f := range Faults() {
+func FaultNamed(name string) (Fault, bool) { return faultNamed(Faults(), name) }
+
+func faultNamed(faults []Fault, name string) (Fault, bool) {
+	for _, f := range faults {
 		if f.Name == name {
 			return f, true
 		}
 	}
 	return Fault{}, false
+}
+
+// KillAt is a fault besides the listed ones, for Lab.Extra: a role is killed when
+// event 13 reaches a step, and started again.
+func KillAt(name, role string, at checkpoint.Name) Fault {
+	return Fault{Name: name, needRelay: role == Relaying,
+		plot: func(ctx context.Context, r *run) error { return r.crash(ctx, role, at) }}
 }
 
 // FaultNames lists the names.

@@ -22,6 +22,7 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	events := r.eventTrails(trails)
+	doubt := r.contradiction(v, trails)
 	for _, e := range events {
 		if e.Answer == refused && e.Trail.Order == nil {
 			v.Refused++
@@ -38,6 +39,9 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 		report.Predicted = map[string]int{"delivered": *r.spec.Predicted}
 	}
 	report.Valid, report.Why = r.verdict(v)
+	if doubt != "" {
+		report.Valid, report.Why = audit.Unknown, doubt
+	}
 	report.Not, report.AlsoNot = Broken(v)
 	report.Smallest = smallest(events)
 	report.Next = r.next()
@@ -54,6 +58,26 @@ func (r *run) verdict(v audit.Verdict) (audit.Validity, string) {
 		return audit.Unknown, "the run was not over at its deadline"
 	}
 	return v.Valid(), "counted in the tables after the last event had come to rest"
+}
+
+// contradiction compares the two ways of counting, one query over all tables and the
+// sum of the single trails. An audit that overlooks something in one of them is not
+// believed. While things still move the two readings may differ.
+func (r *run) contradiction(v audit.Verdict, trails map[string]audit.Trail) string {
+	var sum audit.Verdict
+	for _, t := range trails {
+		sum.Orders += t.Verdict.Orders
+		sum.Delivered += t.Verdict.Delivered
+		sum.Lost += t.Verdict.Lost
+		sum.Duplicated += t.Verdict.Duplicated
+		sum.Phantom += t.Verdict.Phantom
+		sum.Stuck += t.Verdict.Stuck
+		sum.Pending += t.Verdict.Pending
+	}
+	if !r.over || v == sum {
+		return ""
+	}
+	return fmt.Sprintf("the audit contradicts itself: counted together %+v, one by one %+v", v, sum)
 }
 
 // Broken names the guarantees that a verdict disproves, and what that implies.

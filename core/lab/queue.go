@@ -90,7 +90,7 @@ func (q *Queue) Run(ctx context.Context) {
 // many are waiting.
 func (q *Queue) Submit(spec Spec) (Ticket, error) {
 	spec = spec.withDefaults()
-	c, v, _, err := spec.check(q.lab.Chapters)
+	c, v, _, err := spec.check(q.lab.Chapters, append(Faults(), q.lab.Extra...))
 	if err != nil {
 		return Ticket{}, err
 	}

@@ -25,6 +25,8 @@ type Lab struct {
 	Open func(name, url string) OpenBus
 	// Exe is the command of a child, Env its environment.
 	Exe, Env []string
+	// Extra are faults besides the listed ones.
+	Extra []Fault
 }
 
 // Progress is told while a run goes on.
@@ -62,7 +64,7 @@ func (l *Lab) Run(ctx context.Context, spec Spec, tell func(Progress)) (Result, 
 
 // runAs is Run under a given id, alone or with an outage shared with other runs.
 func (l *Lab) runAs(ctx context.Context, id string, spec Spec, shared *sharedOutage, tell func(Progress)) (Result, error) {
-	c, v, f, err := spec.check(l.Chapters)
+	c, v, f, err := spec.check(l.Chapters, append(Faults(), l.Extra...))
 	if err != nil {
 		return Result{}, err
 	}

@@ -58,12 +58,12 @@ func (s Spec) withDefaults() Spec {
 
 // Check tells whether the experiment can be made, without making it.
 func (s Spec) Check(chapters []Chapter) error {
-	_, _, _, err := s.withDefaults().check(chapters)
+	_, _, _, err := s.withDefaults().check(chapters, Faults())
 	return err
 }
 
 // check refuses what no run can do, before anything is started.
-func (s Spec) check(chapters []Chapter) (Chapter, Variant, Fault, error) {
+func (s Spec) check(chapters []Chapter, faults []Fault) (Chapter, Variant, Fault, error) {
 	c, ok := find(chapters, s.Chapter)
 	if !ok {
 		return c, Variant{}, Fault{}, specError("there is no chapter %d", s.Chapter)
@@ -72,7 +72,7 @@ func (s Spec) check(chapters []Chapter) (Chapter, Variant, Fault, error) {
 	if !ok {
 		return c, v, Fault{}, specError("chapter %d has no variant %q; it has %s", s.Chapter, s.Variant, c.variantNames())
 	}
-	f, ok := FaultNamed(s.Fault)
+	f, ok := faultNamed(faults, s.Fault)
 	switch {
 	case !ok:
 		return c, v, f, specError("there is no fault %q; there are %s", s.Fault, strings.Join(FaultNames(), ", "))
