@@ -45,13 +45,10 @@ type Features struct {
 	// Ordered is the scope in which messages of one publisher arrive in order, as
 	// long as no handler fails. Default: not judged.
 	Ordered Order
-	// Durable: accepted messages survive a crash of the server. Judged only where
-	// the harness has Crash. Default: a crash may lose everything.
+	// Durable: accepted messages survive a crash of the server, those on a topic
+	// that Prepare has only just returned for included. Judged only where the
+	// harness has Crash. Default: a crash may lose everything.
 	Durable bool
-	// SurvivesAfter is how long a new topic and its groups need until they survive
-	// a crash of the server with what they hold, after Prepare has returned.
-	// Default: no time at all.
-	SurvivesAfter time.Duration
 	// Replays: the topic keeps messages for groups that do not exist yet. Default:
 	// only groups that were prepared before the publish get them.
 	Replays bool
@@ -146,7 +143,7 @@ func Checks() []Check {
 		closeChecks(), outageChecks(), crashChecks())
 }
 
-// always, networked and the like are reasons to skip.
+// networked and crashable are reasons to skip.
 func networked(_ Harness, f Features) string {
 	return unless(f.Networked, "not networked: there is no connection to break")
 }
