@@ -27,10 +27,14 @@ func startingBuses() []lab.BusInfo {
 // openBus returns how to open a bus on a server.
 func openBus(name, url string) lab.OpenBus {
 	return func(ctx context.Context, o lab.BusOptions) (bus.Bus, error) {
-		return brokers.Open(ctx, name, brokers.Config{
+		cfg := brokers.Config{
 			Config: bus.Config{URL: url, Prefix: o.Schema, Dial: o.Dial},
 			NATS:   nats.Options{DedupeWindow: o.DedupeWindow},
-		})
+		}
+		if o.Brief {
+			cfg.RabbitMQ.Settle = -1
+		}
+		return brokers.Open(ctx, name, cfg)
 	}
 }
 

@@ -40,6 +40,9 @@ type BusOptions struct {
 	Schema string
 	// Dial opens connections. Default: the driver's own.
 	Dial bus.DialFunc
+	// Brief: the names live for one run, in which nobody kills the broker. RabbitMQ
+	// then need not wait until a new queue would survive that.
+	Brief bool
 	// DedupeWindow is how long NATS recognises a repeated id. Default: the driver's.
 	DedupeWindow time.Duration
 }

@@ -118,7 +118,7 @@ func (c *child) openRole(ctx context.Context, env ChildEnv, r RoleSpec) (err err
 			return nil
 		}
 	}
-	b, err := env.Open(c.spec.Bus, c.spec.BusURL)(ctx, BusOptions{Schema: c.spec.Schema,
+	b, err := env.Open(c.spec.Bus, c.spec.BusURL)(ctx, BusOptions{Schema: c.spec.Schema, Brief: true,
 		Dial: fault.Dialer(c.spec.Proxy, "bus/"+r.Label), DedupeWindow: c.variant.DedupeWindow})
 	c.bus[r.Label] = b
 	return err

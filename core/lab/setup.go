@@ -32,7 +32,7 @@ func (r *run) prepare(ctx context.Context, url string) (err error) {
 	if err := remember(ctx, r.pool, r.schema, r.spec.Bus, r.chapter.Topic); err != nil {
 		return err
 	}
-	r.bus, err = r.lab.Open(r.spec.Bus, url)(ctx, BusOptions{Schema: r.schema, DedupeWindow: r.variant.DedupeWindow})
+	r.bus, err = r.lab.Open(r.spec.Bus, url)(ctx, BusOptions{Schema: r.schema, Brief: true, DedupeWindow: r.variant.DedupeWindow})
 	if err != nil {
 		return err
 	}
