@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,13 +72,29 @@ func TestWhatWasAnsweredBeforeTheCutIsAccepted(t *testing.T) {
 	})
 }
 
-// A consumer that was cut off for so long that others have claimed what it holds
+// slowConn writes only while its gate is open.
+type slowConn struct {
+	net.Conn
+	gate *sync.RWMutex
+}
+
+func (c slowConn) Write(p []byte) (int, error) {
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	return c.Conn.Write(p)
+}
+
+// A consumer that was held up for so long that others have claimed what it holds
 // does not hand that to its handler any more.
-func TestACutOffConsumerLetsGo(t *testing.T) {
+func TestAConsumerHeldUpTooLongLetsGo(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		var line cutter
+		var gate sync.RWMutex
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, addr)
+			return slowConn{c, &gate}, err
+		}
 		opt := Options{ClaimIdle: 500 * time.Millisecond}
-		far := open(t, bus.Config{URL: url, Dial: line.dial}, opt)
+		far := open(t, bus.Config{URL: url, Dial: dial}, opt)
 		near := open(t, bus.Config{URL: url, Prefix: far.cfg.Prefix}, opt)
 		prepare(t, near, "g")
 		if err := near.Publish(within(t, 5*time.Second), msgs(4)...); err != nil {
@@ -92,14 +109,23 @@ func TestACutOffConsumerLetsGo(t *testing.T) {
 			return nil
 		})
 		<-begun
-		line.cut(true)
+		gate.Lock() // as if the process were stopped: the connections stay
 		two := subscribe(t, near, "g", nil)
 		eventually(t, 10*time.Second, "the other one to claim all 4", func() bool { return two.distinct() == 4 })
+		gate.Unlock()
 		close(goOn)
-		line.cut(false)
+		two.end(t)
+		last := msg(9)
+		if err := near.Publish(within(t, 5*time.Second), last); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "the held-up consumer to go on", func() bool {
+			got := one.messages()
+			return len(got) > 0 && got[len(got)-1].ID == last.ID
+		})
 		noBacklog(t, near, "g")
-		if n := len(one.messages()); n != 1 {
-			t.Errorf("the cut-off consumer handled %d messages, want only the one in its hands", n)
+		if n := len(one.messages()); n != 2 {
+			t.Errorf("the held-up consumer handled %d messages, want the one in its hands and the new one", n)
 		}
 		if n := len(two.messages()); n != 4 {
 			t.Errorf("the other one handled %d, want 4", n)
