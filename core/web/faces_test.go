@@ -52,6 +52,7 @@ func TestAccept(t *testing.T) {
 		"text/html":                    "application/json", // there is no page yet
 		"text/plain":                   "text/plain; charset=utf-8",
 		"text/plain;q=0.5, */*;q=0.1":  "text/plain; charset=utf-8",
+		"application/json, text/plain": "application/json", // the first of equals
 		"text/plain;q=0.1, */*":        "application/json",
 		"text/plain;version=0.0.4":     "text/plain; version=0.0.4",
 		"application/openmetrics-text": "application/openmetrics-text",

@@ -58,6 +58,7 @@ func TestOtherSitesMayReadNothingButChangeNothing(t *testing.T) {
 		{"another site, an old browser", []string{"Origin", "https://evil.example"}, false},
 		{"another site, a link", []string{"Sec-Fetch-Site", "cross-site"}, false},
 		{"another port of this machine", []string{"Origin", "http://127.0.0.1:1", "Sec-Fetch-Site", "same-site"}, false},
+		{"another port of this machine, a link", []string{"Sec-Fetch-Site", "same-site"}, false},
 		{"a sandbox", []string{"Origin", "null"}, false},
 		{"an origin that lies", []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"}, false},
 		{"no origin at all", []string{"Origin", "127.0.0.1"}, false},
