@@ -22,7 +22,7 @@ func unavailable(bus.Message) error { return bus.ErrUnavailable }
 
 // place places one order the way of a variant and says what is left of it: rows in
 // orders, and messages that the bus took.
-func place(t *testing.T, variant string, b *shoptest.Bus, at checkpoint.Name) (err error, orders, sent int) {
+func place(t *testing.T, variant string, b *shoptest.Bus, at checkpoint.Name) (orders, sent int, err error) {
 	t.Helper()
 	pool, _ := pgtest.Schema(t, 1)
 	order := shoptest.Order("rabbitmq")
@@ -32,7 +32,7 @@ func place(t *testing.T, variant string, b *shoptest.Bus, at checkpoint.Name) (e
 	}
 	err = producer(t, variant, pool, b, steps).PlaceOrder(t.Context(), order)
 	orders = pgtest.Count(t, pool, `SELECT count(*) FROM orders WHERE event_id = $1`, order.EventID)
-	return err, orders, len(b.Accepted())
+	return orders, len(b.Accepted()), err
 }
 
 func producer(t *testing.T, variant string, pool *pgxpool.Pool, b bus.Bus, s *checkpoint.Steps) lab.Producer {
@@ -63,7 +63,7 @@ func TestPlaceOrder(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.variant+"/"+tt.name, func(t *testing.T) {
-			err, orders, sent := place(t, tt.variant, &shoptest.Bus{Fail: tt.fail}, tt.at)
+			orders, sent, err := place(t, tt.variant, &shoptest.Bus{Fail: tt.fail}, tt.at)
 			if !errors.Is(err, tt.refused) || (err == nil) != (tt.refused == nil) {
 				t.Errorf("PlaceOrder answered %v, want %v", err, tt.refused)
 			}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/pg/pgtest"
 	"outboxplayground/core/shop"
@@ -99,5 +98,3 @@ func TestClaimUsesThePartialIndex(t *testing.T) {
 		t.Errorf("the claim sorts or misses its index:\n%s", p)
 	}
 }
-
-func unavailable(bus.Message) error { return bus.ErrUnavailable }
