@@ -1,0 +1,63 @@
+package inbox
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Config says how patient a Once is. The zero value means the defaults.
+type Config struct {
+	// Attempts is how often the effect is tried within one delivery or one replay
+	// before the message is a dead letter. Default: 5.
+	Attempts int
+	// FirstDelay is the pause after the first failure. It doubles with every further
+	// one, up to MaxDelay, and up to a quarter is added at random, so that consumers
+	// which failed together do not try again together. Default: 100 ms.
+	FirstDelay time.Duration
+	// MaxDelay bounds that pause; it is also the pause before a message is given back
+	// to the broker because the database is away. Default: 1 s.
+	MaxDelay time.Duration
+	// Timeout bounds one attempt, its transaction included. Default: 10 s.
+	Timeout time.Duration
+	// Poll is how often Run looks for replays that somebody asked for. Default: 500 ms.
+	Poll time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	orElse := func(d *time.Duration, otherwise time.Duration) {
+		if *d <= 0 {
+			*d = otherwise
+		}
+	}
+	if c.Attempts <= 0 {
+		c.Attempts = 5
+	}
+	orElse(&c.FirstDelay, 100*time.Millisecond)
+	orElse(&c.MaxDelay, time.Second)
+	orElse(&c.Timeout, 10*time.Second)
+	orElse(&c.Poll, 500*time.Millisecond)
+	return c
+}
+
+// delay is the pause after the n-th failure, counted from 1.
+func (c Config) delay(n int) time.Duration {
+	d := c.FirstDelay
+	for ; n > 1 && d < c.MaxDelay; n-- {
+		d *= 2
+	}
+	d = min(d, c.MaxDelay)
+	return d + rand.N(d/4+1)
+}
+
+// wait pauses; false means that ctx ended first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
