@@ -132,7 +132,9 @@ func rabbitNames(schema string) func(context.Context, string) ([]string, error) 
 }
 
 func kafkaNames(ctx context.Context, brokers string) (names []string, err error) {
-	c := &kafkago.Client{Addr: kafkago.TCP(strings.Split(brokers, ",")...)}
+	transport := &kafkago.Transport{} // its own: the shared one answers from a cache
+	defer transport.CloseIdleConnections()
+	c := &kafkago.Client{Addr: kafkago.TCP(strings.Split(brokers, ",")...), Transport: transport}
 	m, err := c.Metadata(ctx, &kafkago.MetadataRequest{})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"outboxplayground/brokers"
 	"outboxplayground/core/audit"
 	"outboxplayground/core/lab"
 	"outboxplayground/core/pg"
@@ -72,6 +73,11 @@ func wrapNames(names []string) string {
 // labFor brings what a command for the lab needs: the servers of a playground
 // that runs here, else private ones for the command's own duration.
 func labFor(ctx context.Context, buses []string) (*lab.Lab, func(), error) {
+	for _, name := range buses {
+		if ok, known := oneOf(name, brokers.Names()); !ok {
+			return nil, nil, fmt.Errorf("%w: %q; there are %s", lab.ErrUnknownBus, name, known)
+		}
+	}
 	out := &printer{to: os.Stderr}
 	f, err := ownFleet("", false, out)
 	if err != nil {

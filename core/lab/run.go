@@ -57,7 +57,8 @@ type EventTrail struct {
 
 // Run makes one experiment and cleans up after it, whatever happens. ErrSpec comes
 // before anything is started; an experiment whose fault did not hit, or which was
-// not over at its deadline, is a Result with Valid "unknown".
+// not over at its deadline, is a Result with Valid "unknown". One that the caller
+// breaks off is no result but the context's error.
 func (l *Lab) Run(ctx context.Context, spec Spec, tell func(Progress)) (Result, error) {
 	return l.runAs(ctx, newRunID(), spec.withDefaults(), nil, tell)
 }
@@ -157,6 +158,9 @@ func (r *run) make(ctx context.Context, url string) (Result, error) {
 	if err == nil {
 		r.tell(Progress{Stage: "waiting", Done: r.placed, Total: r.spec.Orders})
 		r.over = r.quiesce(ctx) == nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return Result{}, fmt.Errorf("run %s: broken off: %w", r.id, ctx.Err())
 	}
 	r.tell(Progress{Stage: "judging", Done: r.placed, Total: r.spec.Orders})
 	// The deadline may be what ended the story; the verdict is made all the same.
