@@ -82,8 +82,7 @@ func auditIn(ctx context.Context, f *fleet, url string, c lab.Chapter, id string
 		return audit.Trail{}, err
 	}
 	defer pool.Close()
-	source := audit.Source{Chapter: c.Number, DB: pool, Outbox: c.Outbox}
-	return audit.Event(ctx, source, f.backlog(c), id)
+	return audit.Event(ctx, c.Source(pool), f.backlog(c), id)
 }
 
 // backlog asks a bus what it still holds, through a connection made for the question.

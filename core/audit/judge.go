@@ -96,6 +96,8 @@ func (t *Trail) judge(w witness) {
 	case t.Outbox != nil && t.Outbox.Status == "pending":
 		v.Pending = 1
 		t.Why = "the outbox row is pending: the worker has not had it marked as sent"
+	case t.parked() != nil:
+		t.judgeParked(t.parked())
 	case t.missing():
 		t.judgeMissing(w)
 	case len(t.Emails) == 0 && w.over:
@@ -110,7 +112,22 @@ func (t *Trail) judge(w witness) {
 	if v.Duplicated == 1 {
 		t.Why += fmt.Sprintf("; %d emails were sent for one event", len(t.Emails))
 	}
+	if n := t.absorbed(); n > 0 {
+		t.Why += fmt.Sprintf("; further deliveries without effect: %d", n)
+	}
 	t.Valid = v.Valid()
+}
+
+// judgeParked: a dead letter waits for a person, or for the replay that one asked for.
+func (t *Trail) judgeParked(d *DeadLetter) {
+	if d.Status == "requested" {
+		t.Verdict.Pending = 1
+		t.Why = fmt.Sprintf("the listener gave the event up, and a replay of dead letter %d was asked for", d.ID)
+		return
+	}
+	t.Verdict.Stuck = 1
+	t.Why = fmt.Sprintf("the listener gave the event up after %d attempts: nothing more happens until a person replays dead letter %d",
+		d.Attempts, d.ID)
 }
 
 // judgeMissing tells lost from not yet: only a bus that holds nothing any more
@@ -141,6 +158,9 @@ func (t *Trail) judgeOrphan(w witness) {
 	v := &t.Verdict
 	v.Pending = 1
 	switch {
+	case t.parked() != nil:
+		v.Pending = 0
+		t.judgeParked(t.parked())
 	case !t.hasEffect():
 		t.Why = "there is an outbox row but no order; nothing has come of it so far"
 	case w.over:

@@ -22,6 +22,8 @@ type Source struct {
 	DB      DB
 	// Outbox says whether the schema has the table outbox.
 	Outbox bool
+	// DeadLetters says whether it has the table dead_letters; then it has an outbox.
+	DeadLetters bool
 }
 
 const (
@@ -34,6 +36,10 @@ FROM outbox WHERE event_id = $1`
 	readProcessed = `SELECT consumer, bus, at, deliveries FROM processed WHERE event_id = $1 ORDER BY id`
 
 	readEmails = `SELECT recipient, bus, sent_at FROM emails WHERE event_id = $1 ORDER BY id`
+
+	readLetters = `
+SELECT id, consumer, bus, status, reason, attempts, first_at, failed_at
+FROM dead_letters WHERE event_id = $1 ORDER BY id`
 
 	// The database's clock wrote the rows, so their age is told by the same clock.
 	readClock = `SELECT clock_timestamp()`
@@ -69,6 +75,11 @@ func (s Source) readIn(ctx context.Context, tx pgx.Tx, t *Trail) (err error) {
 	if t.Emails, err = many[Email](ctx, tx, readEmails, t.EventID); err != nil {
 		return err
 	}
+	if s.DeadLetters {
+		if t.DeadLetters, err = many[DeadLetter](ctx, tx, readLetters, t.EventID); err != nil {
+			return err
+		}
+	}
 	return tx.QueryRow(ctx, readClock).Scan(&t.AsOf)
 }
 
@@ -86,6 +97,9 @@ func (t *Trail) inUTC() {
 	}
 	for i := range t.Emails {
 		times = append(times, &t.Emails[i].SentAt)
+	}
+	for i := range t.DeadLetters {
+		times = append(times, &t.DeadLetters[i].FirstAt, &t.DeadLetters[i].FailedAt)
 	}
 	for _, at := range times {
 		if at != nil {
@@ -126,6 +140,8 @@ func (t *Trail) whichBus() string {
 		return t.Processed[0].Bus
 	case len(t.Emails) > 0:
 		return t.Emails[0].Bus
+	case len(t.DeadLetters) > 0:
+		return t.DeadLetters[0].Bus
 	}
 	return ""
 }

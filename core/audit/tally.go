@@ -31,6 +31,23 @@ SELECT count(o.event_id),
 	count(*) FILTER (WHERE o.event_id IS NOT NULL AND e.emails IS NULL
 		AND coalesce(x.status, 'sent') = 'sent')
 FROM orders o FULL JOIN effects e USING (event_id) FULL JOIN outbox x USING (event_id)`
+
+	// The same with dead letters: one that no email has made void is stuck while it
+	// waits for a person, and pending while its replay does.
+	tallyLetters = `
+WITH effects AS (SELECT event_id, count(*) AS emails FROM emails GROUP BY event_id),
+letters AS (SELECT event_id, (array_agg(status ORDER BY id))[1] AS parked
+	FROM dead_letters WHERE status <> 'replayed' GROUP BY event_id)
+SELECT count(o.event_id),
+	count(*) FILTER (WHERE o.event_id IS NOT NULL AND e.emails >= 1),
+	count(*) FILTER (WHERE e.emails > 1),
+	count(*) FILTER (WHERE o.event_id IS NULL AND e.emails >= 1),
+	count(*) FILTER (WHERE x.status = 'failed' OR handed AND d.parked = 'dead'),
+	count(*) FILTER (WHERE x.status = 'pending' OR handed AND d.parked = 'requested'),
+	count(*) FILTER (WHERE o.event_id IS NOT NULL AND handed AND d.parked IS NULL)
+FROM orders o FULL JOIN effects e USING (event_id) FULL JOIN outbox x USING (event_id)
+	FULL JOIN letters d USING (event_id),
+	LATERAL (SELECT e.emails IS NULL AND coalesce(x.status, 'sent') = 'sent') AS h(handed)`
 )
 
 // Tally counts what became of all events of a schema, in one snapshot. Orders whose
@@ -40,7 +57,10 @@ func Tally(ctx context.Context, s Source, over bool) (Verdict, error) {
 	var v Verdict
 	var missing int
 	sql := tallyPlain
-	if s.Outbox {
+	switch {
+	case s.DeadLetters:
+		sql = tallyLetters
+	case s.Outbox:
 		sql = tallyOutbox
 	}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}

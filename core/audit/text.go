@@ -61,6 +61,10 @@ func (t *Trail) writeRows(w io.Writer) {
 		fmt.Fprintf(w, "processed\t%s row\t%s\tby %s from %s, deliveries %d\n",
 			symbol(true), stamp(&p.At), p.Consumer, p.Bus, p.Deliveries)
 	}
+	for _, d := range t.DeadLetters {
+		fmt.Fprintf(w, "dead letter\t%s %s\t%s\tletter %d, attempts %d, reason %q\n",
+			letterMark(d.Status), d.Status, stamp(&d.FailedAt), d.ID, d.Attempts, d.Reason)
+	}
 	for i, e := range t.Emails {
 		s := symbol(true)
 		if i > 0 {
@@ -79,6 +83,17 @@ func mark(status string) string {
 	case "sent":
 		return "✓"
 	case "pending":
+		return "…"
+	}
+	return "✗"
+}
+
+// letterMark is the symbol of a dead letter's state.
+func letterMark(status string) string {
+	switch status {
+	case "replayed":
+		return "✓"
+	case "requested":
 		return "…"
 	}
 	return "✗"

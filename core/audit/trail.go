@@ -23,7 +23,7 @@ type Trail struct {
 	Outbox    *Outbox    `json:"outbox"`
 	Processed []Delivery `json:"processed"`
 	Emails    []Email    `json:"emails"`
-	// DeadLetters is empty: so far no chapter has a table of them.
+	// DeadLetters is empty where the chapter has no table of them.
 	DeadLetters []DeadLetter `json:"dead_letters"`
 	Verdict     Verdict      `json:"verdict"`
 	// AsOf is the database's clock when the rows were read.
@@ -67,11 +67,41 @@ type Email struct {
 }
 
 // DeadLetter is a message that the listener gave up.
-type DeadLetter struct{}
+type DeadLetter struct {
+	ID       int64  `json:"id"`
+	Consumer string `json:"consumer"`
+	Bus      string `json:"bus"`
+	// Status is dead (waits for a person), requested (a replay is under way) or
+	// replayed (handled after all).
+	Status   string    `json:"status"`
+	Reason   string    `json:"reason"`
+	Attempts int       `json:"attempts"`
+	FirstAt  time.Time `json:"first_at"`
+	FailedAt time.Time `json:"failed_at"`
+}
 
 // found tells whether there is any row at all.
 func (t *Trail) found() bool {
-	return t.Order != nil || t.Outbox != nil || t.hasEffect()
+	return t.Order != nil || t.Outbox != nil || t.hasEffect() || len(t.DeadLetters) > 0
+}
+
+// parked returns the dead letter that keeps the event from its email, nil if none
+// does: a letter is over when it was replayed.
+func (t *Trail) parked() *DeadLetter {
+	for i, d := range t.DeadLetters {
+		if d.Status != "replayed" && len(t.Emails) == 0 {
+			return &t.DeadLetters[i]
+		}
+	}
+	return nil
+}
+
+// absorbed counts the deliveries beyond the first that had no effect.
+func (t *Trail) absorbed() (n int) {
+	for _, p := range t.Processed {
+		n += p.Deliveries - 1
+	}
+	return n
 }
 
 // hasEffect tells whether the listener has handled the event.

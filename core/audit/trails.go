@@ -13,7 +13,9 @@ const (
 	allOrders    = `SELECT event_id::text, id, user_id, items, bus, created_at FROM orders`
 	allOutbox    = `SELECT event_id::text, id, bus, topic, status, attempts, last_error, created_at, sent_at FROM outbox`
 	allProcessed = `SELECT event_id::text, consumer, bus, at, deliveries FROM processed ORDER BY id`
-	allEmails    = `SELECT event_id::text, recipient, bus, sent_at FROM emails ORDER BY id`
+	allLetters   = `SELECT event_id::text, id, consumer, bus, status, reason, attempts, first_at, failed_at
+		FROM dead_letters WHERE event_id IS NOT NULL ORDER BY id`
+	allEmails = `SELECT event_id::text, recipient, bus, sent_at FROM emails ORDER BY id`
 )
 
 // Trails reads the trail of every event of a schema, in one snapshot, by event id.
@@ -75,6 +77,15 @@ func (s Source) collect(ctx context.Context, tx pgx.Tx, found map[string]*Trail)
 	})
 	if err != nil {
 		return err
+	}
+	if s.DeadLetters {
+		var d DeadLetter
+		err := each(ctx, tx, allLetters, []any{&id, &d.ID, &d.Consumer, &d.Bus, &d.Status, &d.Reason, &d.Attempts, &d.FirstAt, &d.FailedAt}, func() {
+			of(id).DeadLetters = append(of(id).DeadLetters, d)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	var e Email
 	return each(ctx, tx, allEmails, []any{&id, &e.Recipient, &e.Bus, &e.SentAt}, func() {

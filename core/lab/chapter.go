@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"outboxplayground/core/audit"
 	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/pg"
@@ -30,7 +31,9 @@ type Chapter struct {
 	Question Text
 	Topic    string // the stream its messages travel on: plain or safe
 	Outbox   bool   // whether its schema has an outbox, hence a relay and a pause
-	Variants []Variant
+	// DeadLetters: its schema has dead letters, hence a listener that can replay them.
+	DeadLetters bool
+	Variants    []Variant
 	// Files are the chapter's texts and its lesson: README.md, README.zh-TW.md and
 	// the compiled order.go.
 	Files fs.FS
@@ -50,6 +53,9 @@ type Variant struct {
 	Producer func(Deps) Producer
 	Relay    func(Deps) Runner // nil where nothing is relayed
 	Consumer func(Deps) bus.Handler
+	// Replays runs the replays of dead letters that somebody asked for, beside the
+	// consumer; nil where there are none.
+	Replays func(Deps) Runner
 }
 
 // Deps is what the parts of a chapter are made from. All of it belongs to the
@@ -106,3 +112,8 @@ func (c Chapter) Variant(name string) (Variant, bool) {
 // Schema is the name of the interactive chapter's schema, and the prefix of its
 // names on every broker.
 func (c Chapter) Schema() string { return pg.Schema(c.Number) }
+
+// Source is the chapter for the audit, in the schema where db works.
+func (c Chapter) Source(db audit.DB) audit.Source {
+	return audit.Source{Chapter: c.Number, DB: db, Outbox: c.Outbox, DeadLetters: c.DeadLetters}
+}

@@ -12,7 +12,7 @@ import (
 
 // judge reads the tables and says what happened.
 func (r *run) judge(ctx context.Context) (Result, error) {
-	source := audit.Source{Chapter: r.chapter.Number, DB: r.pool, Outbox: r.chapter.Outbox}
+	source := r.chapter.Source(r.pool)
 	v, err := audit.Tally(ctx, source, r.over)
 	if err != nil {
 		return Result{}, err

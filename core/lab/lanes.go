@@ -84,6 +84,9 @@ func (l *Live) runLane(ctx context.Context, c Chapter, name string, b bus.Bus) {
 	}
 	if l.cfg.Consumer {
 		handler := v.Consumer(deps)
+		if v.Replays != nil {
+			roles.Go(func() { l.keep(ctx, deps, "replays", v.Replays(deps).Run) })
+		}
 		roles.Go(func() {
 			l.keep(ctx, deps, "consumer", func(ctx context.Context) error {
 				return b.Subscribe(ctx, c.Topic, shop.Group, handler)

@@ -29,6 +29,12 @@ const (
 	sendEmail      = `INSERT INTO emails (event_id, recipient, bus) VALUES ($1, $2, $3)`
 )
 
+// SendEmail is the effect: the confirmation of an event, in the caller's transaction.
+func SendEmail(ctx context.Context, tx pgx.Tx, eventID, recipient, busName string) error {
+	_, err := tx.Exec(ctx, sendEmail, eventID, recipient, busName)
+	return err
+}
+
 // Handle is a bus.Handler: nil means that the email is sent and the message can
 // be acknowledged. Delivered twice, it sends two emails.
 func (l *Listener) Handle(ctx context.Context, m bus.Message) error {
@@ -43,8 +49,7 @@ func (l *Listener) Handle(ctx context.Context, m bus.Message) error {
 		if _, err := tx.Exec(ctx, recordDelivery, m.ID, Group, l.Bus); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, sendEmail, m.ID, order.UserID, l.Bus)
-		return err
+		return SendEmail(ctx, tx, m.ID, order.UserID, l.Bus)
 	})
 	if err != nil {
 		return fmt.Errorf("listener: event %s: %w", m.ID, err)

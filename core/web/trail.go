@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"outboxplayground/core/audit"
+	"outboxplayground/core/inbox"
 	"outboxplayground/core/lab"
 )
 
@@ -35,8 +36,7 @@ func (s *server) auditEvent(c *gin.Context) {
 		return
 	}
 	for _, ch := range where {
-		source := audit.Source{Chapter: ch.Number, DB: s.live.DB(ch.Number), Outbox: ch.Outbox}
-		t, err := audit.Event(c.Request.Context(), source, s.live.Backlog, id)
+		t, err := audit.Event(c.Request.Context(), ch.Source(s.live.DB(ch.Number)), s.live.Backlog, id)
 		switch {
 		case errors.Is(err, audit.ErrUnknown):
 			continue
@@ -101,9 +101,12 @@ func answerTrail(c *gin.Context, t audit.Trail) *trailAnswer {
 	again := curl(c, http.MethodGet, "/audit/event/"+t.EventID, "chapter", chapter)
 	a := &trailAnswer{Trail: t, Links: map[string]string{"page": base(c) + "/chapters/" + chapter}}
 	switch {
-	case t.Verdict.Stuck == 1:
+	case t.Verdict.Stuck == 1 && t.Outbox != nil && t.Outbox.Status == "failed":
 		a.Next = []next{{"make the row pending again", curl(c, http.MethodPost,
 			fmt.Sprintf("/admin/outbox/%d/retry", t.Outbox.ID), "chapter", chapter)}}
+	case t.Verdict.Stuck == 1:
+		a.Next = []next{{"handle it again", curl(c, http.MethodPost,
+			fmt.Sprintf("/admin/dead-letters/%d/replay", dead(t).ID), "chapter", chapter)}}
 	case t.Valid == audit.Unknown:
 		a.Next = []next{{"look again", again}}
 	default:
@@ -111,4 +114,14 @@ func answerTrail(c *gin.Context, t audit.Trail) *trailAnswer {
 			"user_id", "u1", "items", "A,B", "chapter", chapter, "bus", t.Bus)}}
 	}
 	return a
+}
+
+// dead is the letter that made the event stuck.
+func dead(t audit.Trail) (letter audit.DeadLetter) {
+	for _, d := range t.DeadLetters {
+		if d.Status == inbox.Dead {
+			letter = d
+		}
+	}
+	return letter
 }
