@@ -159,12 +159,14 @@ func (c *child) obey(line []byte) {
 	c.mu.Lock()
 	hold, role := c.holds[o.Release], c.roles[o.Start+o.Stop]
 	delete(c.holds, o.Release)
+	known := o.Arm == nil || c.roles[o.Arm.Label] != nil
 	stop := func() {}
 	if role != nil {
 		stop = role.stop
 	}
 	c.mu.Unlock()
 	switch {
+	case !known:
 	case o.Arm != nil:
 		c.arm(*o.Arm)
 	case o.Reconnect != "":

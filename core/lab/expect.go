@@ -2,6 +2,7 @@ package lab
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,9 @@ func Agrees(declared string, r Report) string {
 	want, err := parseDeclared(declared)
 	if err != nil {
 		return err.Error()
+	}
+	if _, na := want["n/a"]; na {
+		return "declared n/a, but it was measured"
 	}
 	v := r.Measured
 	for _, c := range []struct {
@@ -47,11 +51,19 @@ type expectation map[string]int
 
 const anyCount = -1
 
+// declarable are the words of a declaration; all but the first two and the last
+// may carry a number.
+func declarable() []string {
+	return []string{"ok", "late", "lost", "phantom", "duplicated", "reordered", "stuck", "pending", "refused", "n/a"}
+}
+
 func parseDeclared(declared string) (expectation, error) {
 	want := expectation{}
 	for _, part := range strings.Split(declared, ",") {
 		words := strings.Fields(part)
 		switch {
+		case len(words) > 0 && !slices.Contains(declarable(), words[0]):
+			return nil, fmt.Errorf("the declaration %q has a word that means nothing", declared)
 		case len(words) == 1 && words[0] == "ok":
 		case len(words) == 1:
 			want[words[0]] = anyCount

@@ -137,7 +137,9 @@ func (p *process) complaint() string {
 
 func (p *process) read(out io.Reader, j *journal) {
 	defer close(p.ended)
-	for in := bufio.NewScanner(out); in.Scan(); {
+	in := bufio.NewScanner(out)
+	in.Buffer(nil, 1<<20) // an error's text may be long
+	for in.Scan() {
 		var l Line
 		if json.Unmarshal(in.Bytes(), &l) == nil {
 			j.add(l)

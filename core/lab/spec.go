@@ -103,9 +103,9 @@ func (s Spec) place(f Fault) span {
 	}
 	switch f.reach {
 	case toTheEnd:
-		return span{from, s.Orders}
+		return span{from, max(from, s.Orders)}
 	case someOrders:
-		return span{from, min(s.Orders, from+dbDownOrders-1)}
+		return span{from, max(from, min(s.Orders, from+dbDownOrders-1))}
 	}
 	return span{from, from}
 }
