@@ -160,7 +160,7 @@ func smallest(events []EventTrail) *Smallest {
 // step that the event reached in a process that was killed there.
 func because(e EventTrail) string {
 	var failures []string
-	committed, last := false, ""
+	committed, last, steps := false, "", map[string]string{}
 	for _, l := range e.Timeline {
 		switch l.Step {
 		case sayFailed:
@@ -172,8 +172,11 @@ func because(e EventTrail) string {
 		case string(checkpoint.AfterCommit):
 			committed = true
 		}
-		if l.Label != "client" {
-			last = l.Label + " at " + l.Step
+		switch {
+		case l.Step == sayKilled:
+			last = l.Label + " killed at " + steps[l.Label]
+		case l.Label != "client":
+			last, steps[l.Label] = l.Label+" at "+l.Step, l.Step
 		}
 	}
 	why := e.Trail.Why

@@ -122,7 +122,7 @@ func (r *run) awaitDeath(ctx context.Context, victim *process, label string, at 
 	if !victim.killed() {
 		return fmt.Errorf("%s ended, but not by SIGKILL: %s", label, victim.complaint())
 	}
-	r.journal.add(Line{At: time.Now(), Label: label, Step: "killed", EventID: r.target(), Text: "SIGKILL, no further statement ran"})
+	r.journal.add(Line{At: time.Now(), Label: label, Step: sayKilled, EventID: r.target(), Text: "SIGKILL, no further statement ran"})
 	r.hits = r.reached(label, at)
 	return nil
 }

@@ -85,4 +85,5 @@ const (
 	sayConnected = "connected"
 	sayFailed    = "publish-failed"
 	sayAnswer    = "answer" // the client's own line. Text: what it was answered
+	sayKilled    = "killed" // the lab's own line, when it has seen the process dead
 )

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -16,7 +17,7 @@ import (
 func (res Result) WriteText(out io.Writer) error {
 	r := res.Report
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "run\t%s · chapter %d %s · %s (%s %s)\n", r.ID, r.Chapter, r.Variant, r.Bus, r.Mode, r.Version)
+	fmt.Fprintf(w, "run\t%s · chapter %d %s · %s (%s)\n", r.ID, r.Chapter, r.Variant, r.Bus, strings.TrimSpace(r.Mode+" "+r.Version))
 	for _, f := range r.Faults {
 		fmt.Fprintf(w, "fault\t%s\n", f.words())
 	}
@@ -57,10 +58,18 @@ func (f FaultReport) words() string {
 	if f.Name == "none" {
 		return "none"
 	}
-	text := fmt.Sprintf("%s, orders %d to %d, %d hits", f.Name, f.FromOrder, f.ToOrder, f.Hits)
-	if f.FromOrder == f.ToOrder {
-		text = fmt.Sprintf("%s, order %d, %d hits", f.Name, f.FromOrder, f.Hits)
+	hits := "1 hit"
+	if f.Hits != 1 {
+		hits = fmt.Sprintf("%d hits", f.Hits)
 	}
+	where := fmt.Sprintf("orders %d to %d", f.FromOrder, f.ToOrder)
+	switch {
+	case f.FromOrder == f.ToOrder:
+		where = fmt.Sprintf("order %d", f.FromOrder)
+	case f.FromOrder > f.ToOrder:
+		where = fmt.Sprintf("from order %d on, after the last", f.FromOrder)
+	}
+	text := f.Name + ", " + where + ", " + hits
 	if f.Network > 0 {
 		text += fmt.Sprintf(" (on the network: %d in %.0f ms)", f.Network, f.Ms)
 	}
@@ -92,21 +101,33 @@ func (e EventTrail) WriteTimeline(out io.Writer) error {
 		lines = append(lines, Line{At: m.SentAt, Label: "emails", Step: "row written"})
 	}
 	slices.SortStableFunc(lines, func(a, b Line) int { return a.At.Compare(b.At) })
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "event %s\n", e.Trail.EventID)
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "event %s\n", e.Trail.EventID)
 	var first, last time.Time
 	for _, l := range lines {
 		if first.IsZero() {
 			first, last = l.At, l.At
 		}
 		if gap := l.At.Sub(last); gap > 100*time.Millisecond {
-			fmt.Fprintf(w, "  ⋯ %d ms ⋯\n", gap.Milliseconds())
+			fmt.Fprintf(w, "  ⋯ %d ms ⋯\t\t\t\n", gap.Milliseconds())
 		}
 		last = l.At
 		fmt.Fprintf(w, "  t+%.1f ms\t%s\t%s\t%s\n", float64(l.At.Sub(first).Microseconds())/1000, l.Label, l.Step, l.Text)
 	}
 	fmt.Fprintf(w, "  in the end\ttables\t%s\t%s\n", outcome(e.Trail), e.Trail.Why)
-	return w.Flush()
+	_ = w.Flush() // into memory
+	return writeTrimmed(out, table.String())
+}
+
+// writeTrimmed leaves out the blanks that a table has at the end of its lines.
+func writeTrimmed(out io.Writer, table string) error {
+	for line := range strings.Lines(table) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func outcome(t audit.Trail) string {
