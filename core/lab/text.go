@@ -13,7 +13,7 @@ import (
 )
 
 // WriteText writes the verdict for a person: what was measured, what that breaks,
-// and one event that shows it.
+// and one event that shows it; its timeline too where the trails are there.
 func (res Result) WriteText(out io.Writer) error {
 	r := res.Report
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -38,6 +38,10 @@ func (res Result) WriteText(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "\nthe smallest counterexample: order %d is %s\n  %s\n\n", r.Smallest.Order, r.Smallest.What, r.Smallest.Why)
+	if r.Smallest.Order > len(res.Trails) { // a report without its trails
+		_, err := fmt.Fprintf(out, "event %s: %s has its trail\n", r.Smallest.EventID, r.Smallest.Trail)
+		return err
+	}
 	return res.Trails[r.Smallest.Order-1].WriteTimeline(out)
 }
 

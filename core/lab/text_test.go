@@ -45,3 +45,15 @@ func TestAFaultThatComesTooLateSaysSo(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestAReportWithoutItsTrailsSaysWhereTheyAre(t *testing.T) {
+	res := lostResult()
+	res.Trails = nil
+	var out strings.Builder
+	if err := res.WriteText(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "event e-1: /audit/event/e-1 has its trail\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%q is missing in:\n%s", want, out.String())
+	}
+}
