@@ -24,14 +24,21 @@ import (
 // client.
 func (b *bench) nothingLeft(t *testing.T) {
 	t.Helper()
+	if pids := descendants(t, os.Getpid(), childCommandName); len(pids) > 0 {
+		t.Errorf("children stay behind: %v", pids)
+	}
+	b.noTraces(t)
+}
+
+// noTraces is nothingLeft for a test that runs beside others, whose children are
+// not to be told from its own.
+func (b *bench) noTraces(t *testing.T) {
+	t.Helper()
 	if left := b.schemas(t); len(left) > 0 {
 		t.Errorf("schemas stay behind: %v", left)
 	}
 	if n := b.count(t, `SELECT count(*) FROM playground.traces`); n > 0 {
 		t.Errorf("%d traces stay noted", n)
-	}
-	if pids := descendants(t, os.Getpid(), childCommandName); len(pids) > 0 {
-		t.Errorf("children stay behind: %v", pids)
 	}
 	rows, err := b.pool.Query(t.Context(), `SELECT DISTINCT 'run_' || id FROM runs`)
 	if err != nil {

@@ -222,7 +222,7 @@ func TestSabotageIsCaught(t *testing.T) {
 			if lab.Agrees(honest.Report.Declared, caught.Report) == "" && honest.Report.Declared != "" {
 				t.Errorf("the comparison with the declaration %q does not notice it", honest.Report.Declared)
 			}
-			b.nothingLeft(t)
+			b.noTraces(t)
 		})
 	}
 }

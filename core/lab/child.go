@@ -83,8 +83,12 @@ type child struct {
 type role struct {
 	steps *checkpoint.Steps
 	start chan struct{} // closed when it may run
+	once  sync.Once
 	stop  context.CancelFunc
 }
+
+// begin lets the role run. Twice is harmless.
+func (r *role) begin() { r.once.Do(func() { close(r.start) }) }
 
 func (c *child) open(ctx context.Context, env ChildEnv) error {
 	var ok bool
@@ -105,7 +109,7 @@ func (c *child) openRole(ctx context.Context, env ChildEnv, r RoleSpec) (err err
 	steps := &checkpoint.Steps{Observe: func(at checkpoint.Name, id string) { c.say(r.Label, string(at), id, "") }}
 	c.roles[r.Label] = &role{steps: steps, start: make(chan struct{}), stop: func() {}}
 	if !r.Wait {
-		close(c.roles[r.Label].start)
+		c.roles[r.Label].begin()
 	}
 	c.pools[r.Label], err = pg.Open(c.spec.DatabaseURL, c.spec.Schema, pg.Options{
 		AppName: c.spec.Schema + " " + r.Label, Dial: fault.Dialer(c.spec.Proxy, "db/"+r.Label)})
@@ -176,7 +180,7 @@ func (c *child) obey(line []byte) {
 	case hold != nil:
 		close(hold)
 	case role != nil && o.Start != "":
-		close(role.start)
+		role.begin()
 	default:
 		stop()
 	}
