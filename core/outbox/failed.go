@@ -1,11 +1,7 @@
-// Package outbox keeps events in the database, beside the change that caused
-// them, until a broker has taken them. This part is what a person needs when a row
-// has failed, and the figures that tell how the table is doing.
 package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,17 +12,6 @@ import (
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
-
-// Beginner starts a transaction: a pool, a connection or a transaction.
-type Beginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
-// Why a row cannot be retried.
-var (
-	ErrUnknown   = errors.New("outbox: there is no such row")
-	ErrNotFailed = errors.New("outbox: the row has not failed")
-)
 
 // Row is a row of the outbox without its payload.
 type Row struct {
@@ -78,48 +63,4 @@ func Failed(ctx context.Context, db Querier, f Filter) ([]Row, error) {
 		return nil, fmt.Errorf("outbox: failed rows: %w", err)
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
-}
-
-// The condition on status makes it a compare-and-set: of two retries at once the
-// second waits for the first one's lock, looks again and finds no failed row.
-// last_error stays: it is why a person was needed.
-const retryFailed = `
-UPDATE outbox SET status = 'pending', attempts = 0
-WHERE id = $1 AND status = 'failed'
-RETURNING id, event_id::text, bus, topic, status, attempts, coalesce(last_error, ''), created_at`
-
-const rowExists = `SELECT EXISTS (SELECT FROM outbox WHERE id = $1)`
-
-// Retry makes a failed row pending again, with all its attempts before it, and
-// returns it. ErrUnknown and ErrNotFailed change nothing; of several retries of
-// one row exactly one succeeds.
-func Retry(ctx context.Context, db Beginner, id int64) (Row, error) {
-	var retried Row
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, retryFailed, id)
-		if err != nil {
-			return err
-		}
-		retried, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Row])
-		if errors.Is(err, pgx.ErrNoRows) {
-			return whyNot(ctx, tx, id)
-		}
-		return err
-	})
-	if err != nil {
-		return Row{}, fmt.Errorf("outbox row %d: %w", id, err)
-	}
-	return retried, nil
-}
-
-// whyNot tells a row that is not there from one that has not failed.
-func whyNot(ctx context.Context, tx pgx.Tx, id int64) error {
-	var exists bool
-	if err := tx.QueryRow(ctx, rowExists, id).Scan(&exists); err != nil {
-		return err
-	}
-	if exists {
-		return ErrNotFailed
-	}
-	return ErrUnknown
 }

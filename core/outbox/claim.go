@@ -1,0 +1,135 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"outboxplayground/core/checkpoint"
+)
+
+// claimed is what one claim brought.
+type claimed struct {
+	rows []Entry
+	full bool      // there may be more
+	at   time.Time // before the lease began
+	err  error
+}
+
+// Serialization failures and deadlocks are the database's way to say "once more".
+const (
+	claimTries = 5
+	claimPause = 10 * time.Millisecond
+)
+
+// claim takes rows, and reports each of them, or that there was none. It is not cut
+// short when ctx ends: rows that are leased to nobody would have to wait.
+func (r *Relay) claim(ctx context.Context, w Want) claimed {
+	c := claimed{at: time.Now()}
+	for try := 1; ; try++ {
+		c.rows, c.err = r.claimOnce(ctx, w)
+		if !again(c.err) || try == claimTries || ctx.Err() != nil {
+			break
+		}
+		r.counts.claimRetries.Add(1)
+		sleep(ctx, Backoff{Base: claimPause, Jitter: 0.5}.Delay(try))
+	}
+	c.full = len(c.rows) == w.Limit
+	if c.err != nil {
+		c.err = fmt.Errorf("outbox: claim: %w", c.err)
+		return c
+	}
+	c.err = r.reachClaimed(ctx, c.rows)
+	return c
+}
+
+func (r *Relay) claimOnce(ctx context.Context, w Want) (rows []Entry, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
+	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
+		if r.cfg.Gate != nil {
+			if open, err := r.cfg.Gate(ctx, tx); err != nil || !open {
+				return err
+			}
+		}
+		rows, err = r.cfg.Queue.Claim(ctx, tx, w)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rows, nil
+}
+
+func (r *Relay) reachClaimed(ctx context.Context, rows []Entry) error {
+	if len(rows) == 0 {
+		return r.cfg.Steps.Reach(ctx, checkpoint.Claimed, "")
+	}
+	for i := range rows {
+		if err := r.cfg.Steps.Reach(ctx, checkpoint.Claimed, rows[i].Message.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// landed takes note of a claim in the lane.
+func (r *Relay) landed(c claimed) {
+	if c.err != nil {
+		r.databaseFailed(c.err)
+		return
+	}
+	r.lane.dbErrors = 0
+	r.lane.advance(c.rows, c.full)
+	r.lane.take(c.rows, c.at)
+	if len(c.rows) > 0 {
+		r.counts.claims.Add(1)
+		r.counts.claimed.Add(int64(len(c.rows)))
+	}
+}
+
+// giveBack releases rows that are not going to be published. Where that fails they
+// are free when the lease ends.
+func (r *Relay) giveBack(ctx context.Context, rows []Entry) {
+	if len(rows) == 0 {
+		return
+	}
+	r.lane.drop(rows)
+	r.lane.sweepNext()
+	r.counts.released.Add(int64(len(rows)))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := r.cfg.Queue.Release(ctx, r.db, rows); err != nil {
+		r.cfg.Log.WarnContext(ctx, "outbox: rows not given back", "rows", len(rows), "error", err)
+	}
+}
+
+// databaseFailed counts an error of the database, or of a step.
+func (r *Relay) databaseFailed(err error) {
+	r.lane.dbErrors++
+	r.lane.sweepNext()
+	r.counts.dbErrors.Add(1)
+	r.cfg.Log.Warn("outbox: database", "bus", r.name, "in_a_row", r.lane.dbErrors, "error", err)
+}
+
+// again recognises serialization_failure and deadlock_detected.
+func again(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && (said.Code == "40001" || said.Code == "40P01")
+}
+
+// sleep waits; false means that ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,89 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"outboxplayground/core/checkpoint"
+)
+
+// Config tunes a Relay. The zero value is usable.
+type Config struct {
+	// Queue is how rows are claimed and settled. Default: Leased{}, 30 s.
+	Queue Queue
+	// Policy decides what becomes of rows whose publish failed. Default: Patient{}.
+	Policy Policy
+	// Batch is how many rows a claim takes at most, 1 to 10,000. Beyond 500 it adds
+	// latency and memory, and no throughput. Default: 100.
+	Batch int
+	// Poll is how long the relay waits when nothing is due. Every so often a claim
+	// also looks for rows with low ids, so this is how late a row may be found that
+	// was committed late or whose lease has run out. Default: 500 ms.
+	Poll time.Duration
+	// Probe is the wait of a lane whose broker is in trouble, and of a relay whose
+	// database is. Default: 250 ms to 4 s, ± 20 %.
+	Probe Backoff
+	// PublishTimeout bounds the publish of a batch. Run returns at most 5 s after
+	// it. Default: 5 s.
+	PublishTimeout time.Duration
+	// Gate is asked in the transaction of a claim whether claiming is allowed now.
+	// Default: always.
+	Gate func(ctx context.Context, tx pgx.Tx) (bool, error)
+	// Steps are told where every row is. Default: nil, nobody.
+	Steps *checkpoint.Steps
+	// Log is told when trouble begins and ends. Default: discarded.
+	Log *slog.Logger
+}
+
+const (
+	defaultBatch   = 100
+	maxBatch       = 10_000
+	defaultPoll    = 500 * time.Millisecond
+	defaultPublish = 5 * time.Second
+
+	// Statements are bounded too, so that Run ends in time: a claim runs beside a
+	// publish, a settlement after it, and a release after that.
+	claimTimeout   = 4 * time.Second
+	settleTimeout  = 3 * time.Second
+	releaseTimeout = time.Second
+)
+
+// withDefaults returns a checked copy.
+func (c Config) withDefaults() (Config, error) {
+	if c.Batch < 0 || c.Batch > maxBatch {
+		return c, fmt.Errorf("outbox: Batch is %d, want 1 to %d", c.Batch, maxBatch)
+	}
+	if c.Poll < 0 || c.PublishTimeout < 0 || c.Probe.Base < 0 || c.Probe.Max < 0 {
+		return c, errors.New("outbox: a negative duration")
+	}
+	if c.Probe.Jitter < 0 || c.Probe.Jitter > 1 {
+		return c, fmt.Errorf("outbox: Probe.Jitter is %v, want 0 to 1", c.Probe.Jitter)
+	}
+	if c.Queue == nil {
+		c.Queue = Leased{}
+	}
+	if c.Policy == nil {
+		c.Policy = Patient{}
+	}
+	if c.Batch == 0 {
+		c.Batch = defaultBatch
+	}
+	if c.Poll == 0 {
+		c.Poll = defaultPoll
+	}
+	if c.Probe == (Backoff{}) {
+		c.Probe = Backoff{Base: 250 * time.Millisecond, Max: 4 * time.Second, Jitter: 0.2}
+	}
+	if c.PublishTimeout == 0 {
+		c.PublishTimeout = defaultPublish
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

@@ -1,0 +1,83 @@
+package outbox
+
+import "time"
+
+// lane is what a relay remembers of its bus between two cycles. It belongs to the
+// goroutine of Step or Run.
+type lane struct {
+	cursor   int64     // the claims have come this far
+	swept    time.Time // when a claim last began from 0
+	flight   map[int64]time.Time
+	trouble  int // publishes in a row that point at the broker
+	dbErrors int // database errors in a row
+}
+
+// lookBack is how far behind the cursor a claim begins. Ids are not commit order:
+// of transactions that run side by side a lower id may become visible later, and
+// should not have to wait for the next sweep. It is short against the dead index
+// entries that a long snapshot keeps at the front, which the cursor is there to skip.
+const lookBack = 1000
+
+// want says what the next claim is after. A lane in trouble asks for its oldest row
+// alone. Else a claim begins near the cursor, and once in a poll interval from 0.
+func (l *lane) want(cfg Config, bus string) Want {
+	w := Want{Bus: bus, Limit: cfg.Batch, Except: l.inHand(term(cfg.Queue))}
+	switch now := time.Now(); {
+	case l.trouble > 0:
+		w.Limit = 1
+	case now.Sub(l.swept) < cfg.Poll:
+		w.After = max(0, l.cursor-lookBack)
+	default:
+		l.swept = now
+	}
+	return w
+}
+
+// advance moves the cursor behind what a claim has brought. A full batch may come
+// from a sweep that met many old rows: the next claims go on from there.
+func (l *lane) advance(rows []Entry, full bool) {
+	if len(rows) == 0 {
+		return
+	}
+	if last := rows[len(rows)-1].ID; full || last > l.cursor {
+		l.cursor = last
+	}
+}
+
+// sweepNext makes the next claim begin from 0: rows behind the cursor are due.
+func (l *lane) sweepNext() { l.swept = time.Time{} }
+
+func (l *lane) take(rows []Entry, at time.Time) {
+	if l.flight == nil {
+		l.flight = map[int64]time.Time{}
+	}
+	for _, e := range rows {
+		l.flight[e.ID] = at
+	}
+}
+
+func (l *lane) drop(rows []Entry) {
+	for _, e := range rows {
+		delete(l.flight, e.ID)
+	}
+}
+
+// inHand lists the rows under way that the database may not know to be so: all of
+// them without leases, and those whose lease is half over.
+func (l *lane) inHand(term time.Duration) (list []int64) {
+	old := time.Now().Add(-term / 2)
+	for id, since := range l.flight {
+		if !since.After(old) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// term is how long a claim keeps others away; 0 where it does not.
+func term(q Queue) time.Duration {
+	if t, ok := q.(interface{ Term() time.Duration }); ok {
+		return t.Term()
+	}
+	return 0
+}

@@ -1,0 +1,80 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Plain is the queue of a single worker. A claim locks its rows only until its
+// transaction ends; from then on nothing but the worker's memory knows that they
+// are being sent, so a second worker would send them too.
+type Plain struct{}
+
+var _ Queue = Plain{}
+
+// LIMIT is written into the text, because a generic plan would have to guess it.
+// The index (bus, id) WHERE status = 'pending' gives the rows in their order, so
+// that a claim costs the same however many are pending or have been sent.
+const plainClaim = `
+SELECT id, attempts, event_id::text, topic, key, headers, payload, 0
+FROM outbox
+WHERE status = 'pending' AND bus = $1 AND id > $2 AND id <> ALL ($3)
+	AND next_attempt_at <= clock_timestamp()
+ORDER BY id
+LIMIT %d
+FOR UPDATE SKIP LOCKED`
+
+// Claim implements Queue.
+func (Plain) Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error) {
+	return query(ctx, tx, fmt.Sprintf(plainClaim, w.Limit), w.Bus, w.After, noNull(w.Except))
+}
+
+// Settle implements Queue. A row that another worker has marked meanwhile is a
+// conflict. Attempts are compared so that settling twice spends one attempt.
+func (Plain) Settle(ctx context.Context, db DB, s Settlement) (int, error) {
+	return plainStatements().settle(ctx, db, s)
+}
+
+// Release implements Queue: there is nothing to give back.
+func (Plain) Release(context.Context, DB, []Entry) error { return nil }
+
+func plainStatements() statements {
+	return statements{
+		sent: `
+UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
+WHERE id = ANY ($1) AND status = 'pending'`,
+		deferred: `UPDATE outbox o SET last_error = e.error` + plainMarked,
+		retried: `
+UPDATE outbox o SET attempts = o.attempts + 1, last_error = e.error,
+	next_attempt_at = clock_timestamp() + e.delay * interval '1 second'` + plainMarked,
+		parked: `
+UPDATE outbox o SET status = 'failed', attempts = o.attempts + 1, last_error = e.error` + plainMarked,
+	}
+}
+
+const plainMarked = `
+FROM unnest($1::bigint[], $2::int[], $3::text[], $4::float8[]) AS e (id, attempts, error, delay)
+WHERE o.id = e.id AND o.status = 'pending' AND o.attempts = e.attempts`
+
+// query reads claimed rows.
+func query(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]Entry, error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
+		m := &e.Message
+		err = row.Scan(&e.ID, &e.Attempts, &m.ID, &m.Topic, &m.Key, &m.Headers, &m.Payload, &e.Token)
+		return e, err
+	})
+}
+
+// noNull: a nil slice would be NULL, and nothing is unequal to all of NULL.
+func noNull(ids []int64) []int64 {
+	if ids == nil {
+		return []int64{}
+	}
+	return ids
+}

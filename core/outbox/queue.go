@@ -1,0 +1,146 @@
+package outbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"outboxplayground/core/bus"
+)
+
+// Queue is how rows are taken from the table and what became of them is written
+// down. Implementations keep nothing in memory and are safe for concurrent use.
+type Queue interface {
+	// Claim returns at most w.Limit rows that are due, in the order of id, within
+	// the caller's transaction.
+	Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error)
+	// Settle writes down what became of the rows of one claim, one statement for
+	// each fate. Rows that are no longer the caller's stay as they are and are
+	// counted as conflicts. Settling twice is harmless.
+	Settle(ctx context.Context, db DB, s Settlement) (conflicts int, err error)
+	// Release gives rows of one claim back that were not published. They are as if
+	// they had never been claimed.
+	Release(ctx context.Context, db DB, rows []Entry) error
+}
+
+// Want says which rows a claim is after.
+type Want struct {
+	Bus    string
+	Limit  int
+	After  int64   // only rows with a higher id
+	Except []int64 // not these: the caller has them in hand
+}
+
+// Entry is a claimed row.
+type Entry struct {
+	ID       int64
+	Attempts int
+	Message  bus.Message
+	Token    int64 // of the claim; 0 where there is no lease
+}
+
+// Settlement is what became of the rows of one claim.
+type Settlement struct {
+	Token    int64 // of the claim
+	Sent     []Entry
+	Deferred []Mark // last_error is noted, nothing else
+	Retried  []Mark
+	Parked   []Mark
+}
+
+// Mark is a row whose publish failed.
+type Mark struct {
+	Entry
+	Error string        // legible, see TEXT
+	Delay time.Duration // until the row is due again
+}
+
+// statements are the SQL of a queue's fates. $1 holds the ids; sent has the token,
+// if any, as $2, the others attempts, errors, delays in seconds and the token as
+// $2 to $5. Statuses are literals throughout: as parameters they would hide from
+// the planner that the partial index fits.
+type statements struct {
+	sent, deferred, retried, parked string
+	fenced                          bool // the token is a parameter
+}
+
+// settle carries a settlement out: alone where there is one fate, which is the
+// usual case, else in one transaction.
+func (q statements) settle(ctx context.Context, db DB, s Settlement) (conflicts int, err error) {
+	todo := q.todo(s)
+	if len(todo) == 1 {
+		return todo[0].do(ctx, db)
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		conflicts = 0
+		for _, t := range todo {
+			n, err := t.do(ctx, tx)
+			if err != nil {
+				return err
+			}
+			conflicts += n
+		}
+		return nil
+	})
+	return conflicts, err
+}
+
+// execer is a DB or a transaction.
+type execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// task is one statement and the number of rows it should find.
+type task struct {
+	sql  string
+	args []any
+	rows int
+}
+
+func (t task) do(ctx context.Context, db execer) (missed int, err error) {
+	tag, err := db.Exec(ctx, t.sql, t.args...)
+	return t.rows - int(tag.RowsAffected()), err
+}
+
+func (q statements) todo(s Settlement) (todo []task) {
+	if len(s.Sent) > 0 {
+		t := task{q.sent, []any{ids(s.Sent)}, len(s.Sent)}
+		if q.fenced {
+			t.args = append(t.args, s.Token)
+		}
+		todo = append(todo, t)
+	}
+	for _, f := range []struct {
+		sql   string
+		marks []Mark
+	}{{q.deferred, s.Deferred}, {q.retried, s.Retried}, {q.parked, s.Parked}} {
+		if len(f.marks) > 0 {
+			todo = append(todo, q.mark(f.sql, f.marks, s.Token))
+		}
+	}
+	return todo
+}
+
+func (q statements) mark(sql string, marks []Mark, token int64) task {
+	n := len(marks)
+	id, attempts := make([]int64, n), make([]int32, n)
+	text, delay := make([]string, n), make([]float64, n)
+	for i, m := range marks {
+		id[i], attempts[i], text[i], delay[i] = m.ID, int32(m.Attempts), m.Error, m.Delay.Seconds()
+	}
+	t := task{sql, []any{id, attempts, text, delay}, n}
+	if q.fenced {
+		t.args = append(t.args, token)
+	}
+	return t
+}
+
+func ids(rows []Entry) []int64 {
+	list := make([]int64, len(rows))
+	for i, r := range rows {
+		list[i] = r.ID
+	}
+	return list
+}

@@ -1,0 +1,135 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// pipeline is what runs beside a publish: the claim of the next batch, and the
+// settlement of the one before. Each is one goroutine that ends with its one send
+// into a buffered channel; Run waits for both. A nil channel is nothing under way.
+type pipeline struct {
+	ahead    chan claimed
+	settling chan settled
+}
+
+// Run works until ctx ends and then finishes what it has in hand: what was published
+// is settled, what was not is given back. It begins at once, goes on at once while
+// batches come back full, and otherwise waits for Poll or Wake. Trouble with the
+// broker or the database slows it down and never ends it: the error is nil.
+func (r *Relay) Run(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &pipeline{}
+	defer func() {
+		r.collect(p)
+		r.giveUpAhead(ctx, p)
+	}()
+	for ctx.Err() == nil {
+		r.rest(ctx, p, r.cycle(ctx, p))
+	}
+	return nil
+}
+
+// cycle takes the batch that was claimed ahead, or claims one, publishes it and
+// starts its settlement. It returns how long to wait.
+func (r *Relay) cycle(ctx context.Context, p *pipeline) time.Duration {
+	ahead := p.ahead != nil
+	c := r.next(ctx, p)
+	switch {
+	case c.err != nil, len(c.rows) == 0:
+		r.collect(p)
+		res, _ := r.nothing(ctx, c) // the error is logged and counted already
+		return res.Next
+	case ctx.Err() != nil, ahead && r.stale(c):
+		r.giveBack(ctx, c.rows)
+		return 0
+	}
+	if c.full && r.lane.trouble == 0 {
+		want := r.lane.want(r.cfg, r.name)
+		p.ahead = start(func() claimed { return r.claim(ctx, want) })
+	}
+	out := r.publish(ctx, c)
+	r.collect(p)
+	p.settling = start(func() settled { return r.settle(ctx, out, 0) })
+	if out.next > 0 && p.ahead != nil {
+		r.giveUpAhead(ctx, p)
+	}
+	if out.slowDown {
+		r.collect(p) // its rows are to be found by the next claim
+	}
+	return max(out.next, r.databaseRest())
+}
+
+// next returns the batch that was claimed ahead, or claims one now.
+func (r *Relay) next(ctx context.Context, p *pipeline) (c claimed) {
+	if p.ahead != nil {
+		c = <-p.ahead
+		p.ahead = nil
+	} else {
+		c = r.claim(ctx, r.lane.want(r.cfg, r.name))
+	}
+	r.landed(c)
+	return c
+}
+
+// giveUpAhead releases what was claimed ahead: its time has not come, or is over.
+func (r *Relay) giveUpAhead(ctx context.Context, p *pipeline) {
+	if p.ahead == nil {
+		return
+	}
+	c := <-p.ahead
+	p.ahead = nil
+	r.landed(c)
+	r.giveBack(ctx, c.rows)
+}
+
+// collect waits for the settlement under way.
+func (r *Relay) collect(p *pipeline) {
+	if p.settling != nil {
+		r.absorb(<-p.settling)
+		p.settling = nil
+	}
+}
+
+// databaseRest is the wait that errors of the database ask for.
+func (r *Relay) databaseRest() time.Duration {
+	if r.lane.dbErrors == 0 {
+		return 0
+	}
+	return r.cfg.Probe.Delay(r.lane.dbErrors)
+}
+
+// rest waits for d, or until Wake is called; where there is trouble a wake changes
+// nothing and is kept for later.
+func (r *Relay) rest(ctx context.Context, p *pipeline, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	wake := r.wake
+	if r.lane.trouble > 0 || r.lane.dbErrors > 0 {
+		wake = nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			return
+		case <-wake:
+			return
+		case s := <-p.settling:
+			r.absorb(s)
+			p.settling = nil
+		}
+	}
+}
+
+// start runs do in a goroutine and returns where its result will be.
+func start[T any](do func() T) chan T {
+	done := make(chan T, 1)
+	go func() { done <- do() }()
+	return done
+}
