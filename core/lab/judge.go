@@ -197,18 +197,3 @@ func (r *run) declared() string {
 	}
 	return ""
 }
-
-// next suggests the same fault one chapter further, or the way to repeat this run.
-func (r *run) next() []Next {
-	curl := func(chapter int) string {
-		return fmt.Sprintf(`curl -X POST http://127.0.0.1:8000/runs -H 'Content-Type: application/json' -d '{"chapter":%d,"bus":"%s","fault":"%s","orders":%d}'`,
-			chapter, r.spec.Bus, r.fault.Name, r.spec.Orders)
-	}
-	next := []Next{{Label: "the same run again", Curl: curl(r.chapter.Number)}}
-	for _, c := range r.lab.Chapters {
-		if c.Number > r.chapter.Number && r.fault.NotApplicable(c, r.spec.Bus) == "" {
-			return append(next, Next{Label: fmt.Sprintf("the same fault in chapter %d", c.Number), Curl: curl(c.Number)})
-		}
-	}
-	return next
-}

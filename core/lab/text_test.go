@@ -57,3 +57,15 @@ func TestAReportWithoutItsTrailsSaysWhereTheyAre(t *testing.T) {
 		t.Errorf("%q is missing in:\n%s", want, out.String())
 	}
 }
+
+func TestTheSameRunAgainIsTheSame(t *testing.T) {
+	r := &run{lab: &Lab{Chapters: []Chapter{{Number: 1}, {Number: 2}}}, chapter: Chapter{Number: 1}, variant: Variant{Name: "v"},
+		fault: Fault{Name: "rollback"}, spec: Spec{Bus: "nats", Orders: 20, Seed: 7, Outage: 3 * time.Second}}
+	next := r.next()
+	if want := `-d '{"chapter":1,"variant":"v","bus":"nats","fault":"rollback","orders":20,"seed":7,"outage":"3s"}'`; !strings.HasSuffix(next[0].Curl, want) {
+		t.Errorf("%s\ndoes not end with %s", next[0].Curl, want)
+	}
+	if len(next) != 2 || !strings.Contains(next[1].Curl, `{"chapter":2,"bus":"nats"`) {
+		t.Errorf("the next chapter: %+v", next)
+	}
+}
