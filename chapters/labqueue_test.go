@@ -192,3 +192,36 @@ func TestSweepSparesWhatIsLocked(t *testing.T) {
 	})
 	b.nothingLeft(t)
 }
+
+// The database may belong to somebody: a schema whose name looks like a run's is
+// theirs unless a run has noted it.
+func TestSweepTakesOnlyWhatARunHasNoted(t *testing.T) {
+	b := newBench(t)
+	for _, sql := range []string{"CREATE SCHEMA run_log", "CREATE SCHEMA race_results", "CREATE SCHEMA run_0123456789"} {
+		if _, err := b.pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.count(t, `SELECT count(*) FROM pg_namespace WHERE nspname IN ('run_log', 'race_results', 'run_0123456789')`); n != 3 {
+		t.Errorf("%d of 3 foreign schemas are left", n)
+	}
+}
+
+// What a dead run left on one bus must not keep a command that uses another one
+// from working.
+func TestLeftoversOnAnotherBusDoNotStopARun(t *testing.T) {
+	b := newBench(t, "redis")
+	note := `INSERT INTO playground.traces (schema_name, bus, topic) VALUES ('run_00000000ab', 'nats', 'safe')`
+	if _, err := b.pool.Exec(t.Context(), note); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Sweep(t.Context()); err != nil {
+		t.Errorf("the sweep: %v", err)
+	}
+	if n := b.count(t, `SELECT count(*) FROM playground.traces`); n != 1 {
+		t.Errorf("%d notes: what could not be removed has to stay noted", n)
+	}
+}

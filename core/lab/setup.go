@@ -14,6 +14,9 @@ func (r *run) prepare(ctx context.Context, url string) (err error) {
 	if r.lock, err = takeLock(ctx, r.lab.DatabaseURL, r.schema); err != nil {
 		return err
 	}
+	if err := remember(ctx, r.lock.conn, r.schema, r.spec.Bus, r.chapter.Topic); err != nil {
+		return err
+	}
 	if err := pg.MigrateChapter(ctx, r.lab.DatabaseURL, r.schema, r.chapter.Number); err != nil {
 		return err
 	}
@@ -28,9 +31,6 @@ func (r *run) prepare(ctx context.Context, url string) (err error) {
 	r.childSpec.Proxy = r.proxy.Addr()
 	if r.memory() {
 		return r.startChildren(ctx)
-	}
-	if err := remember(ctx, r.pool, r.schema, r.spec.Bus, r.chapter.Topic); err != nil {
-		return err
 	}
 	r.bus, err = r.lab.Open(r.spec.Bus, url)(ctx, BusOptions{Schema: r.schema, Brief: true, DedupeWindow: r.variant.DedupeWindow})
 	if err != nil {

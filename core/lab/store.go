@@ -44,18 +44,18 @@ func (l *lock) release(ctx context.Context) error {
 	return l.conn.Close(ctx)
 }
 
-// What a run leaves on a broker has to be known after its process has died.
+// What a run makes has to be known after its process has died. A sweep removes what
+// is noted and nothing else: the database may be somebody's, with a schema of theirs
+// that is called run_log.
 const (
 	noteTraces   = `INSERT INTO playground.traces (schema_name, bus, topic) VALUES ($1, $2, $3)`
 	forgetTraces = `DELETE FROM playground.traces WHERE schema_name = $1`
 	listTraces   = `SELECT bus, topic FROM playground.traces WHERE schema_name = $1`
-	listSchemas  = `
-SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'run\_%' OR nspname LIKE 'race\_%'
-UNION SELECT schema_name FROM playground.traces`
+	listSchemas  = `SELECT DISTINCT schema_name FROM playground.traces`
 )
 
-// remember notes what a run is about to make on a broker.
-func remember(ctx context.Context, db pg.DB, schema, busName, topic string) error {
+// remember notes that a run is about to make a schema, and a topic on a broker.
+func remember(ctx context.Context, db execer, schema, busName, topic string) error {
 	_, err := db.Exec(ctx, noteTraces, schema, busName, topic)
 	return err
 }
@@ -82,12 +82,16 @@ func (l *Lab) Sweep(ctx context.Context) error {
 	}
 	var errs []error
 	for _, s := range schemas {
-		errs = append(errs, l.sweepOne(ctx, s))
+		if err := l.sweepOne(ctx, s); !errors.Is(err, ErrBusStarting) { // this process does not use that bus
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
 
 func (l *Lab) sweepOne(ctx context.Context, schema string) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
+	defer cancel()
 	alive, err := takeLock(ctx, l.DatabaseURL, schema)
 	if errors.Is(err, errLocked) {
 		return nil
@@ -117,6 +121,9 @@ func (l *Lab) sweepOne(ctx context.Context, schema string) error {
 }
 
 func (l *Lab) removeTopic(ctx context.Context, schema, busName, topic string) error {
+	if busName == "inmemory" {
+		return nil // it died with its process
+	}
 	_, url, err := l.Bus(busName)
 	if err != nil {
 		return err
