@@ -37,7 +37,7 @@ FROM orders o FULL JOIN effects e USING (event_id) FULL JOIN outbox x USING (eve
 	tallyLetters = `
 WITH effects AS (SELECT event_id, count(*) AS emails FROM emails GROUP BY event_id),
 letters AS (SELECT event_id, (array_agg(status ORDER BY id))[1] AS parked
-	FROM dead_letters WHERE status <> 'replayed' GROUP BY event_id)
+	FROM dead_letters WHERE status <> 'replayed' AND event_id IS NOT NULL GROUP BY event_id)
 SELECT count(o.event_id),
 	count(*) FILTER (WHERE o.event_id IS NOT NULL AND e.emails >= 1),
 	count(*) FILTER (WHERE e.emails > 1),
