@@ -13,7 +13,7 @@ const (
 	askOne = `
 WITH asked AS (
 	UPDATE dead_letters SET status = 'requested' WHERE id = $1 AND status = 'dead' RETURNING id)
-INSERT INTO replays (dead_letter, requested_by) SELECT id, $2 FROM asked`
+INSERT INTO replays (dead_letter, requested_by) SELECT id, coalesce(nullif($2, ''), current_user) FROM asked`
 
 	askAll = `
 WITH asked AS (
@@ -21,13 +21,13 @@ WITH asked AS (
 	WHERE status = 'dead' AND id > $1 AND ($2 = '' OR bus = $2)
 	  AND ($3 = '' OR strpos(lower(reason), lower($3)) > 0)
 	RETURNING id)
-INSERT INTO replays (dead_letter, requested_by) SELECT id, $4 FROM asked`
+INSERT INTO replays (dead_letter, requested_by) SELECT id, coalesce(nullif($4, ''), current_user) FROM asked`
 
 	letterExists = `SELECT EXISTS (SELECT FROM dead_letters WHERE id = $1)`
 )
 
-// Replay asks for a dead letter to be handled again; by says who asks, and is kept
-// with the time. A consumer's Run does the work, in whatever process it lives, through
+// Replay asks for a dead letter to be handled again; by says who asks ("" is
+// the database's user), and is kept with the time. A consumer's Run does the work, in whatever process it lives, through
 // the same effect and with as many attempts as a delivery has. ErrUnknown and
 // ErrNotDead change nothing; of several requests for one letter exactly one succeeds.
 func Replay(ctx context.Context, db Beginner, id int64, by string) error {

@@ -118,7 +118,12 @@ func (s *server) retryRow(c *gin.Context) {
 		fail(c, unknownRow(ch, c.Param("id")))
 		return
 	}
-	row, err := outbox.Retry(c.Request.Context(), s.live.DB(ch.Number), id)
+	by, p := whoAsks(inputOf(c))
+	if p != nil {
+		fail(c, p)
+		return
+	}
+	row, err := outbox.RetryAs(c.Request.Context(), s.live.DB(ch.Number), id, by)
 	switch {
 	case errors.Is(err, outbox.ErrUnknown):
 		fail(c, unknownRow(ch, c.Param("id")))

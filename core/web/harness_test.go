@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type playground struct {
 	db       string // DATABASE_URL
 
 	entered, release chan struct{} // of the variant held
+	mended           *atomic.Bool  // whether the listener of chapter 6 takes every address
 	dropped          chan struct{} // gets a token for every request whose client hung up
 }
 
@@ -42,9 +44,9 @@ type playground struct {
 func start(t *testing.T, change ...func(*web.Options)) *playground {
 	t.Helper()
 	p := &playground{t: t, db: database(t), contract: readContract(t),
-		entered: make(chan struct{}), release: make(chan struct{}), dropped: make(chan struct{}, 100)}
+		entered: make(chan struct{}), release: make(chan struct{}), dropped: make(chan struct{}, 100), mended: new(atomic.Bool)}
 	live, err := lab.NewLive(t.Context(), lab.LiveConfig{
-		Chapters: []lab.Chapter{naiveChapter(p.entered, p.release), outboxChapter()}, DatabaseURL: p.db,
+		Chapters: []lab.Chapter{naiveChapter(p.entered, p.release), outboxChapter(), inboxChapter(p.mended)}, DatabaseURL: p.db,
 		Buses: []lab.BusInfo{
 			{Name: "inmemory", Mode: "memory", State: lab.Starting},
 			{Name: "nats", Mode: "off", State: lab.Off, Note: "not installed", Fix: "install nats-server"},

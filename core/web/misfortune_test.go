@@ -52,7 +52,8 @@ func TestWithoutTheDatabase(t *testing.T) {
 	for _, call := range []string{
 		"POST /demo/place-order?user_id=u1&items=A", "POST /chapters/1/orders?user_id=u1&items=A", "GET /metrics",
 		"GET /audit/event/" + uuid.NewString(), "GET /admin/outbox/failed", "POST /admin/outbox/1/retry",
-		"POST /demo/chaos/pause-outbox", "GET /readyz",
+		"POST /demo/chaos/pause-outbox", "GET /readyz", "POST /admin/outbox/retry",
+		"GET /admin/dead-letters", "POST /admin/dead-letters/1/replay", "POST /admin/dead-letters/replay",
 	} {
 		method, path, _ := strings.Cut(call, " ")
 		for range 2 { // the first finds a dead connection, the second none
