@@ -88,6 +88,6 @@ func root() *cobra.Command {
 	}
 	cmd.Flags().AddFlagSet(serve.Flags())
 	cmd.AddCommand(serve, listCommand(), auditCommand(), relayCommand(), consumeCommand(),
-		doctorCommand(), healthcheckCommand(), runCommand(), matrixCommand(), childCommand())
+		doctorCommand(), healthcheckCommand(), runCommand(), raceCommand(), matrixCommand(), childCommand())
 	return cmd
 }

@@ -3,9 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"text/tabwriter"
 
 	"github.com/gin-gonic/gin"
 
@@ -23,12 +21,6 @@ type raceAnswer struct {
 	lab.RaceResult
 	Next []next `json:"next"`
 }
-
-// The number of orders on each side of a race.
-const (
-	defaultRace = 47
-	maxRace     = 1000
-)
 
 func (s *server) race(c *gin.Context) {
 	count, b, p := s.readRace(inputOf(c))
@@ -66,9 +58,9 @@ func (s *server) readRace(in input) (int, lab.BusInfo, *problem) {
 	count, given := in["count"].(int64)
 	switch {
 	case !given:
-		count = defaultRace
-	case count < 1 || count > maxRace:
-		return 0, b, invalid(fieldError{"count", fmt.Sprintf("must be 1 to %d", maxRace)})
+		count = lab.DefaultOrders
+	case count < 1 || count > lab.MaxRace:
+		return 0, b, invalid(fieldError{"count", fmt.Sprintf("must be 1 to %d", lab.MaxRace)})
 	}
 	switch b.State {
 	case lab.Off:
@@ -89,19 +81,4 @@ func (s *server) noRace(c *gin.Context, b lab.BusInfo, err error) *problem {
 		return busStarting(b)
 	}
 	return s.failed(c, err)
-}
-
-// WriteText writes the result as an aligned table.
-func (r *raceAnswer) WriteText(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%d orders on %s\torders\t✓ delivered\t✗ lost\t⧉ duplicated\t✗ stuck\t… pending\n", r.Count, r.Bus)
-	for _, side := range []struct {
-		name string
-		lab.RaceSide
-	}{{"naive", r.Naive}, {"outbox", r.Outbox}} {
-		fmt.Fprintf(w, "%s (chapter %d)\t%d\t%d\t%d\t%d\t%d\t%d\n", side.name, side.Chapter,
-			side.Orders, side.Delivered, side.Lost, side.Duplicated, side.Stuck, side.Pending)
-	}
-	fmt.Fprintf(w, "\nconclusive\t%t\n%s\n", r.Conclusive, r.Note)
-	return w.Flush()
 }
