@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,8 @@ func runCommand() *cobra.Command {
 			"Faults: " + wrapNames(lab.FaultNames()),
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := fmt.Sscanf(args[0], "%d", &o.spec.Chapter); err != nil {
+			var err error
+			if o.spec.Chapter, err = strconv.Atoi(args[0]); err != nil {
 				return fmt.Errorf("%q is not the number of a chapter; `list` shows them", args[0])
 			}
 			if cmd.Flags().Changed("predict") {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -40,6 +42,9 @@ LIMIT 1`
 
 // Load reads a stored run; ErrNoRun when there is none.
 func Load(ctx context.Context, db Reader, id string) (Result, error) {
+	if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		return Result{}, ErrNoRun // Postgres could not even compare it
+	}
 	rows, err := db.Query(ctx, readResult, id)
 	if err != nil {
 		return Result{}, err

@@ -70,12 +70,12 @@ func (s Spec) check(chapters []Chapter, faults []Fault) (Chapter, Variant, Fault
 	}
 	v, ok := c.Variant(s.Variant)
 	if !ok {
-		return c, v, Fault{}, specError("chapter %d has no variant %q; it has %s", s.Chapter, s.Variant, c.variantNames())
+		return c, v, Fault{}, specError("chapter %d has no variant %.60q; it has %s", s.Chapter, s.Variant, c.variantNames())
 	}
 	f, ok := faultNamed(faults, s.Fault)
 	switch {
 	case !ok:
-		return c, v, f, specError("there is no fault %q; there are %s", s.Fault, strings.Join(FaultNames(), ", "))
+		return c, v, f, specError("there is no fault %.60q; there are %s", s.Fault, strings.Join(FaultNames(), ", "))
 	case s.Orders < 1 || s.Orders > MaxOrders:
 		return c, v, f, specError("orders must be 1 to %d, not %d", MaxOrders, s.Orders)
 	case s.Outage < 0 || s.Outage > MaxOutage:

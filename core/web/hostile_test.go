@@ -51,6 +51,10 @@ func hostileRequests() []hostile {
 		post("invalid UTF-8 in the query", place+"?user_id=%c3%28&items=A", "", 422, "not_storable", "user_id"),
 		post("NUL in the query", place+"?user_id=a%00b&items=A", "", 422, "not_storable", "user_id"),
 		post("NUL in an item of a form", place, "user_id=u1&items=A,%00", 422, "not_storable", "items", form...),
+		// experiments
+		post("a prediction of nothing", "/runs", `{"predict":{"delivered":null}}`, 422, "invalid_input", "predict"),
+		post("a prediction twice", "/runs", `{"predict":{"delivered":1,"lost":2}}`, 422, "invalid_input", "predict"),
+		{"a parameter where there is none", http.MethodDelete, "/demo/chaos/broker/nats?x=1", "", nil, 422, "invalid_input", "no parameters"},
 		// bodies that are no order
 		post("no JSON", place, `{"user_id":"u1"`, 400, "malformed_json", ""),
 		post("garbage after it", place, `{"user_id":"u1","items":["A"]} {}`, 400, "malformed_json", ""),

@@ -183,6 +183,9 @@ func unknownField(name string, params []param) fieldError {
 	if strings.HasPrefix(name, "{") {
 		return fieldError{"body", "looks like JSON but was sent as a form: add -H 'Content-Type: application/json'"}
 	}
+	if len(params) == 0 {
+		return fieldError{shorten(name), "unknown; this call takes no parameters"}
+	}
 	known := make([]string, len(params))
 	for i, p := range params {
 		known[i] = p.name

@@ -50,15 +50,11 @@ func runParams() []param {
 
 // prediction reads {"delivered": 20}, the one thing that can be predicted so far.
 func prediction(raw []byte) (any, error) {
-	var p map[string]int64
-	if json.Unmarshal(raw, &p) != nil || len(p) != 1 || p["delivered"] < 0 {
+	var p map[string]*int64
+	if json.Unmarshal(raw, &p) != nil || len(p) != 1 || p["delivered"] == nil || *p["delivered"] < 0 {
 		return nil, errors.New(`must be an object like {"delivered": 20}`)
 	}
-	n, ok := p["delivered"]
-	if !ok {
-		return nil, errors.New(`must be an object like {"delivered": 20}`)
-	}
-	return n, nil
+	return *p["delivered"], nil
 }
 
 // askRun puts a run into the queue.
