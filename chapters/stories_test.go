@@ -31,6 +31,13 @@ func stories() map[string]func(*testing.T, lab.Result) {
 		"1/publish-first/nats/rollback": phantom13,
 
 		"3/outbox/inmemory/crash-after-mark": sentAndLost,
+
+		"6/once/rabbitmq/consumer-crash":          absorbed13,
+		"6/once/kafka/consumer-crash":             absorbed13,
+		"6/once/nats/consumer-crash":              absorbed13,
+		"6/once/redis/consumer-crash":             absorbed13,
+		"6/once/redis/crash-after-publish":        absorbed13,
+		"6/dedupe-100ms/nats/crash-after-publish": absorbed13,
 	}
 }
 
@@ -100,5 +107,15 @@ func sentAndLost(t *testing.T, res lab.Result) {
 	measured(t, res, audit.Verdict{Orders: 47, Delivered: 46, Lost: 1})
 	if x := smallest(t, res, 13, "lost").Trail.Outbox; x == nil || x.Status != "sent" || x.SentAt == nil {
 		t.Errorf("the row of what was lost is %+v, want it sent", x)
+	}
+}
+
+// absorbed13: the event came twice, which the row of the first delivery says, and one
+// email went out.
+func absorbed13(t *testing.T, res lab.Result) {
+	allDelivered(t, res)
+	trail := res.Trails[12].Trail
+	if len(trail.Emails) != 1 || len(trail.Processed) != 1 || trail.Processed[0].Deliveries < 2 {
+		t.Errorf("%d emails, processed %+v: want one email, and a row for two deliveries or more", len(trail.Emails), trail.Processed)
 	}
 }
