@@ -21,11 +21,12 @@ type call struct {
 }
 
 var (
-	// The method of curl is POST when it says so or sends data.
-	posts   = regexp.MustCompile(`-X POST|(^|\s)(-d|--data\S*)\s`)
+	// The method of curl is the one it says, POST when it sends data.
+	said    = regexp.MustCompile(`-X ([A-Z]+)`)
+	sends   = regexp.MustCompile(`(^|\s)(-d|--data\S*)\s`)
 	address = regexp.MustCompile(`http://(?:localhost|127\.0\.0\.1):8000(/[^\s'"?;]*)?(?:\?([^\s'"]*))?`)
 	// A path in prose, such as `/admin/outbox/{id}/retry`.
-	spoken = regexp.MustCompile("`(?:GET |POST )?(/(?:demo|admin|audit|chapters|buses|metrics|healthz|readyz|openapi\\.json)\\b[^`?\\s]*)[^`]*`")
+	spoken = regexp.MustCompile("`(?:GET |POST |DELETE )?(/(?:demo|admin|audit|chapters|buses|runs|faults|metrics|healthz|readyz|openapi\\.json)\\b[^`?\\s]*)[^`]*`")
 )
 
 // calls finds the requests in shell blocks.
@@ -35,7 +36,9 @@ func calls(docs []text) []call {
 		for _, line := range shellLines(doc) {
 			for _, m := range address.FindAllStringSubmatch(line, -1) {
 				c := call{where: doc.path, method: "get", path: m[1]}
-				if posts.MatchString(line) {
+				if x := said.FindStringSubmatch(line); x != nil {
+					c.method = strings.ToLower(x[1])
+				} else if sends.MatchString(line) {
 					c.method = "post"
 				}
 				for _, pair := range strings.Split(m[2], "&") {
