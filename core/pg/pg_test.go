@@ -71,6 +71,38 @@ func TestCertainFailuresOfACommit(t *testing.T) {
 	}
 }
 
+// A COMMIT that could not leave has certainly not happened.
+func TestACommitThatNeverLeftIsNotUnknown(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 1)
+	for name, spoil := range map[string]func(tx pgx.Tx, cancel func()){
+		"context over": func(_ pgx.Tx, cancel func()) { cancel() },
+		"connection closed": func(tx pgx.Tx, _ func()) {
+			_, _ = tx.Exec(t.Context(), `SELECT pg_terminate_backend(pg_backend_pid())`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			tx, err := (&pg.Timed{DB: pool}).Begin(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := uuid.NewString()
+			if _, err := tx.Exec(ctx, insertOrder, id); err != nil {
+				t.Fatal(err)
+			}
+			spoil(tx, cancel)
+			if err := tx.Commit(ctx); err == nil || errors.Is(err, pg.ErrCommitUnknown) {
+				t.Errorf("Commit: %v, want a certain failure", err)
+			}
+			_ = tx.Rollback(t.Context())
+			if n := pgtest.Count(t, pool, `SELECT count(*) FROM orders WHERE event_id = $1`, id); n != 0 {
+				t.Errorf("%d orders", n)
+			}
+		})
+	}
+}
+
 func TestTimedMeasuresTheTransaction(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 1)
 	timed := &pg.Timed{DB: pool}
