@@ -25,6 +25,7 @@ type matrixOptions struct {
 	faults   []string
 	parallel int
 	json     bool
+	markdown string
 }
 
 func matrixCommand() *cobra.Command {
@@ -43,6 +44,7 @@ func matrixCommand() *cobra.Command {
 	f.StringSliceVar(&o.faults, "faults", lab.FaultNames(), "only these faults")
 	f.IntVar(&o.parallel, "parallel", 4, "how many runs side by side, 1 to 16")
 	f.BoolVar(&o.json, "json", false, "print one JSON array of cells, and nothing else")
+	f.StringVar(&o.markdown, "markdown", "", "write the whole matrix to this file, which is docs/guarantees.md")
 	return cmd
 }
 
@@ -62,6 +64,9 @@ func matrix(ctx context.Context, out io.Writer, o matrixOptions) error {
 	if o.parallel < 1 || o.parallel > 16 {
 		return errors.New("--parallel: 1 to 16")
 	}
+	if err := o.known(); err != nil {
+		return err
+	}
 	cells, err := o.cells()
 	if err != nil {
 		return err
@@ -75,22 +80,40 @@ func matrix(ctx context.Context, out io.Writer, o matrixOptions) error {
 	if err := runCells(ctx, l, cells, o.parallel); err != nil {
 		return err
 	}
-	differ := 0
+	took, differ := time.Since(begin), 0
 	for _, c := range cells {
 		if c.Differs != "" {
 			differ++
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%d cells in %s, %d differ from what is declared\n", len(cells), brief(time.Since(begin)), differ)
-	if o.json {
+	fmt.Fprintf(os.Stderr, "%d cells in %s, %d differ from what is declared\n", len(cells), brief(took), differ)
+	switch {
+	case o.markdown != "":
+		err = writeGuarantees(o.markdown, cells, took, o.parallel)
+	case o.json:
 		err = json.NewEncoder(out).Encode(cells)
-	} else {
+	default:
 		err = writeMatrix(out, cells)
 	}
 	if err == nil && differ > 0 {
 		err = &exitError{code: exitNotValid}
 	}
 	return err
+}
+
+// known refuses what is not there, so that a slip of the pen does not look like a
+// table without a fault. The file of guarantees is about everything.
+func (o matrixOptions) known() error {
+	for _, f := range o.faults {
+		if ok, all := oneOf(f, lab.FaultNames()); !ok {
+			return fmt.Errorf("there is no fault %q; there are %s", f, all)
+		}
+	}
+	part := len(o.chapters) > 0 || len(o.buses) < len(brokers.Names()) || len(o.faults) < len(lab.FaultNames())
+	if o.markdown != "" && part {
+		return errors.New("--markdown is about the whole matrix: leave out --chapters, --buses and --faults")
+	}
+	return nil
 }
 
 // cells lists what there is to run, the cells that do not apply included.
