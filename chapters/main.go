@@ -16,6 +16,9 @@ import (
 	dualwrite "outboxplayground/chapters/01-dual-write"
 	aftercommit "outboxplayground/chapters/02-after-commit"
 	outbox "outboxplayground/chapters/03-outbox"
+	outage "outboxplayground/chapters/04-outage-and-retry"
+	workers "outboxplayground/chapters/05-many-workers"
+	idempotent "outboxplayground/chapters/06-idempotent-consumer"
 	"outboxplayground/core/lab"
 )
 
@@ -25,6 +28,9 @@ func contents() []lab.Chapter {
 		dualwrite.Chapter(),
 		aftercommit.Chapter(),
 		outbox.Chapter(),
+		outage.Chapter(),
+		workers.Chapter(),
+		idempotent.Chapter(),
 	}
 }
 

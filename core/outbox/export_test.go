@@ -1,4 +1,9 @@
 package outbox
 
-// CountRows lets the tests ask the planner about the very statement that runs.
-const CountRows = countRows
+// The tests ask the planner about the very statements that run.
+const (
+	CountRows   = countRows
+	PlainClaim  = plainClaim
+	LeasedClaim = leasedClaim
+	NoSort      = noSort
+)

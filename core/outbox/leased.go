@@ -36,7 +36,7 @@ func (q Leased) Term() time.Duration {
 	return q.For
 }
 
-// ARRAY(…) is evaluated once, so the claim takes exactly its limit; a join with
+// The subquery is Plain's claim. ARRAY(…) is evaluated once, so the claim takes exactly its limit; a join with
 // the subquery could run it again for every row. The token comes from a sequence:
 // one for a claim, never used twice. Neither lease column is in an index, so that
 // the update needs no new index entries as long as there is room in the page.
@@ -45,10 +45,10 @@ UPDATE outbox SET lease_until = clock_timestamp() + $4::interval,
 	lease_token = (SELECT nextval('outbox_leases'))
 WHERE id = ANY (ARRAY(
 	SELECT id FROM outbox
-	WHERE status = 'pending' AND bus = $1 AND id > $2 AND id <> ALL ($3)
+	WHERE status = 'pending' AND (bus, id) > ($1, $2) AND bus <= $1 AND id <> ALL ($3)
 		AND next_attempt_at <= clock_timestamp()
 		AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-	ORDER BY id
+	ORDER BY bus, id
 	LIMIT %d
 	FOR UPDATE SKIP LOCKED))
 RETURNING id, attempts, event_id::text, topic, key, headers, payload, lease_token`

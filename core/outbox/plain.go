@@ -14,15 +14,18 @@ type Plain struct{}
 
 var _ Queue = Plain{}
 
-// LIMIT is written into the text, because a generic plan would have to guess it.
 // The index (bus, id) WHERE status = 'pending' gives the rows in their order, so
-// that a claim costs the same however many are pending or have been sent.
+// that a claim costs the same however many are pending or have been sent. With
+// "bus = $1 AND id > $2 ORDER BY id" the primary key would give the same order, and
+// a generic plan takes it, in the belief that pending rows lie everywhere: it then
+// reads all that was ever sent. A range of both columns fits our index alone.
+// LIMIT is written into the text, because a generic plan would have to guess it.
 const plainClaim = `
 SELECT id, attempts, event_id::text, topic, key, headers, payload, 0
 FROM outbox
-WHERE status = 'pending' AND bus = $1 AND id > $2 AND id <> ALL ($3)
+WHERE status = 'pending' AND (bus, id) > ($1, $2) AND bus <= $1 AND id <> ALL ($3)
 	AND next_attempt_at <= clock_timestamp()
-ORDER BY id
+ORDER BY bus, id
 LIMIT %d
 FOR UPDATE SKIP LOCKED`
 
@@ -58,17 +61,35 @@ const plainMarked = `
 FROM unnest($1::bigint[], $2::int[], $3::text[], $4::float8[]) AS e (id, attempts, error, delay)
 WHERE o.id = e.id AND o.status = 'pending' AND o.attempts = e.attempts`
 
-// query reads claimed rows.
+// The statistics of a queue are nearly always wrong: taken while it was empty, they
+// promise so few pending rows that reading all of them and sorting looks cheap, and
+// then a backlog is sorted for every claim. Without sorting, our index is the only
+// way to the order that is asked for. It holds until the claim's transaction ends.
+const noSort = `SET LOCAL enable_sort = off`
+
+// query reads claimed rows, in one round trip.
 func query(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]Entry, error) {
-	rows, err := tx.Query(ctx, sql, args...)
+	batch := &pgx.Batch{}
+	batch.Queue(noSort)
+	batch.Queue(sql, args...)
+	results := tx.SendBatch(ctx, batch)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	rows, err := results.Query()
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
 		m := &e.Message
 		err = row.Scan(&e.ID, &e.Attempts, &m.ID, &m.Topic, &m.Key, &m.Headers, &m.Payload, &e.Token)
 		return e, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return entries, results.Close()
 }
 
 // noNull: a nil slice would be NULL, and nothing is unequal to all of NULL.

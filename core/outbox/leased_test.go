@@ -1,0 +1,264 @@
+package outbox_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"outboxplayground/core/bus"
+	"outboxplayground/core/checkpoint"
+	"outboxplayground/core/outbox"
+	"outboxplayground/core/pg/pgtest"
+	"outboxplayground/core/shop/shoptest"
+)
+
+// claim takes rows as a worker does.
+func claim(t testing.TB, pool *pgxpool.Pool, q outbox.Queue, w outbox.Want) (rows []outbox.Entry) {
+	t.Helper()
+	err := pgx.BeginFunc(context.Background(), pool, func(tx pgx.Tx) (err error) {
+		rows, err = q.Claim(context.Background(), tx, w)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return rows
+}
+
+// inTheGap runs a relay that stands between publish and mark of its first row while
+// do happens.
+func inTheGap(t *testing.T, pool *pgxpool.Pool, b bus.Bus, q outbox.Queue, do func()) outbox.Result {
+	t.Helper()
+	steps := &checkpoint.Steps{}
+	steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, Do: func(context.Context) error { do(); return nil }})
+	return step(t, relay(t, pool, b, outbox.Config{Queue: q, Steps: steps}))
+}
+
+// Case 17: while the first worker is between publish and mark, a second one claims.
+// Without leases it sends everything again; with them it finds nothing.
+func TestTwoWorkers(t *testing.T) {
+	for name, want := range map[string]int{"plain": 10, "leased": 0} {
+		t.Run(name, func(t *testing.T) {
+			q := queues()[name]
+			pool, _ := pgtest.Schema(t, q.chapter)
+			write(t, pool, "nats", 10)
+			b := &shoptest.Bus{}
+			second := relay(t, pool, b, outbox.Config{Queue: q.queue})
+			first := inTheGap(t, pool, b, q.queue, func() {
+				if res := step(t, second); res.Claimed != want {
+					t.Errorf("the second worker claimed %d rows, want %d", res.Claimed, want)
+				}
+			})
+			if n := duplicates(b.Accepted()); n != want {
+				t.Errorf("%d repeats, want %d", n, want)
+			}
+			if first.Conflicts != want {
+				t.Errorf("%d conflicts counted, want %d", first.Conflicts, want)
+			}
+			if n := with(t, pool, "sent", 0); n != 10 {
+				t.Errorf("%d rows sent, want 10", n)
+			}
+		})
+	}
+}
+
+// Case 20: whatever a zombie wants to write down about its row, the fence refuses:
+// also when the next worker has given the row up or back, so that no token is there.
+func TestTheFence(t *testing.T) {
+	q := outbox.Leased{}
+	mark := func(e outbox.Entry) []outbox.Mark { return []outbox.Mark{{Entry: e, Error: "zombie"}} }
+	zombies := map[string]func(e outbox.Entry) outbox.Settlement{
+		"sent": func(e outbox.Entry) outbox.Settlement {
+			return outbox.Settlement{Token: e.Token, Sent: []outbox.Entry{e}}
+		},
+		"deferred": func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: e.Token, Deferred: mark(e)} },
+		"retried":  func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: e.Token, Retried: mark(e)} },
+		"parked":   func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: e.Token, Parked: mark(e)} },
+	}
+	next := map[string]func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry){
+		"holds it": func(*testing.T, *pgxpool.Pool, outbox.Entry) {},
+		"sent it": func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry) {
+			settle(t, pool, outbox.Settlement{Token: e.Token, Sent: []outbox.Entry{e}}, 0)
+		},
+		"parked it": func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry) {
+			settle(t, pool, outbox.Settlement{Token: e.Token, Parked: mark(e)}, 0)
+		},
+		"gave it back": func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry) {
+			if err := q.Release(t.Context(), pool, []outbox.Entry{e}); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+	pool, _ := pgtest.Schema(t, 5)
+	const state = `SELECT status || attempts || coalesce(last_error, '-') || coalesce(lease_token, 0) FROM outbox WHERE id = $1`
+	for what, then := range next {
+		for fate, zombie := range zombies {
+			write(t, pool, "nats", 1)
+			old := claim(t, pool, q, outbox.Want{Bus: "nats", Limit: 1})[0]
+			expire(t, pool)
+			current := claim(t, pool, q, outbox.Want{Bus: "nats", Limit: 1})[0]
+			if current.ID != old.ID || current.Token <= old.Token {
+				t.Fatalf("claimed %+v after %+v, want the same row under a later token", current, old)
+			}
+			then(t, pool, current)
+			var before, after string
+			if err := pool.QueryRow(t.Context(), state, old.ID).Scan(&before); err != nil {
+				t.Fatal(err)
+			}
+			settle(t, pool, zombie(old), 1)
+			if err := q.Release(t.Context(), pool, []outbox.Entry{old}); err != nil {
+				t.Error(err)
+			}
+			if err := pool.QueryRow(t.Context(), state, old.ID).Scan(&after); err != nil {
+				t.Fatal(err)
+			}
+			if before != after {
+				t.Errorf("the next worker %s, the zombie marks it %s: %s became %s", what, fate, before, after)
+			}
+			exec(t, pool, `TRUNCATE outbox`)
+		}
+	}
+}
+
+func settle(t *testing.T, db outbox.DB, s outbox.Settlement, conflicts int) {
+	t.Helper()
+	n, err := outbox.Leased{}.Settle(t.Context(), db, s)
+	if err != nil || n != conflicts {
+		t.Errorf("Settle = %d conflicts, %v, want %d", n, err, conflicts)
+	}
+}
+
+// Many at once: a claim takes its limit and no more, no row is in two hands, and
+// none is left over.
+func TestClaimsAreExactAndDisjoint(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 700)
+	var mu sync.Mutex
+	seen := map[int64]bool{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for {
+				rows := claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 30})
+				mu.Lock()
+				for _, e := range rows {
+					if seen[e.ID] {
+						t.Errorf("row %d is in two hands", e.ID)
+					}
+					seen[e.ID] = true
+				}
+				mu.Unlock()
+				if len(rows) > 30 {
+					t.Errorf("%d rows claimed, the limit was 30", len(rows))
+				}
+				if !slices.IsSortedFunc(rows, func(a, b outbox.Entry) int { return int(a.ID - b.ID) }) {
+					t.Error("the rows are not in the order of id")
+				}
+				if len(rows) == 0 {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(seen) != 700 {
+		t.Errorf("%d rows claimed, want 700", len(seen))
+	}
+}
+
+// Cases 22 and 24: a sweep passes over rows whose lease is live; a dead worker's
+// rows come back by themselves when theirs is over, and cost no attempt.
+func TestADeadWorkersRowsComeBack(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 4)
+	dead := claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 2})
+	b := &shoptest.Bus{}
+	r := relay(t, pool, b, outbox.Config{Poll: 1})
+	if res := step(t, r); res.Claimed != 2 {
+		t.Fatalf("%+v, want the two that nobody holds", res)
+	}
+	if res := step(t, r); res.Claimed != 0 {
+		t.Fatalf("%+v: a live lease was not respected", res)
+	}
+	expire(t, pool)
+	if res := step(t, r); res.Sent != len(dead) || with(t, pool, "sent", 0) != 4 {
+		t.Errorf("%+v, want the dead worker's rows, without an attempt", res)
+	}
+}
+
+// A short lease, and nobody helps: its end is found within a poll.
+func TestTheLeaseEndsByTheDatabasesClock(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 1)
+	q := outbox.Leased{For: 300e6}
+	claim(t, pool, q, outbox.Want{Bus: "nats", Limit: 1})
+	b := &shoptest.Bus{}
+	run(t, func() bool { return len(b.Accepted()) == 1 }, relay(t, pool, b, outbox.Config{Queue: q, Poll: 50e6}))
+}
+
+// Case 18: a new version starts before the old one stops. Case 23: a worker that is
+// stopped with rows in hand gives them back or finishes them.
+func TestOverlappingWorkersSendOnce(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 500)
+	b := &shoptest.Bus{}
+	cfg := outbox.Config{Batch: 10, Poll: 10e6}
+	ctx, stopOld := context.WithCancel(t.Context())
+	old, done := relay(t, pool, b, cfg), make(chan error, 1)
+	go func() { done <- old.Run(ctx) }()
+	await(t, func() bool { return len(b.Accepted()) >= 50 })
+	run(t, func() bool {
+		if len(b.Accepted()) > 200 {
+			stopOld()
+		}
+		return pending(t, pool) == 0
+	}, relay(t, pool, b, cfg))
+	stopOld()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := len(b.Accepted()); n != 500 || duplicates(b.Accepted()) != 0 {
+		t.Errorf("%d messages, %d repeats, want 500 and none", n, duplicates(b.Accepted()))
+	}
+}
+
+// Case 28, on the real thing: under REPEATABLE READ Postgres refuses claims that
+// meet each other; they are repeated, and nothing is sent twice.
+func TestClaimsUnderRepeatableRead(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 200)
+	b := &shoptest.Bus{}
+	var relays []*outbox.Relay
+	for range 4 {
+		relays = append(relays, relay(t, repeatable{pool}, b, outbox.Config{Batch: 5, Poll: 10e6}))
+	}
+	run(t, func() bool { return pending(t, pool) == 0 }, relays...)
+	if n := duplicates(b.Accepted()); n != 0 {
+		t.Errorf("%d repeats", n)
+	}
+}
+
+type repeatable struct{ *pgxpool.Pool }
+
+func (r repeatable) Begin(ctx context.Context) (pgx.Tx, error) {
+	return r.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+}
+
+// The invariant is the table's, too: a settled row has no lease.
+func TestALeaseBelongsToAPendingRow(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 1)
+	claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 1})
+	for _, sql := range []string{
+		`UPDATE outbox SET status = 'sent', sent_at = now()`,
+		`UPDATE outbox SET lease_token = NULL`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err == nil {
+			t.Errorf("accepted: %s", sql)
+		}
+	}
+}

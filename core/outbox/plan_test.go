@@ -1,0 +1,162 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"outboxplayground/core/outbox"
+	"outboxplayground/core/pg/pgtest"
+)
+
+// rows fills the table fast: of every hundred, so many pending, the others as said.
+func rows(t testing.TB, pool *pgxpool.Pool, n, pendingOf100 int, other string) {
+	t.Helper()
+	exec(t, pool, `INSERT INTO outbox (event_id, bus, payload, status, attempts, sent_at)
+		SELECT gen_random_uuid(), 'nats', '{}', CASE WHEN i % 100 < $2 THEN 'pending' ELSE $3 END,
+			CASE WHEN $3 = 'failed' THEN 5 ELSE 0 END,
+			CASE WHEN i % 100 >= $2 AND $3 = 'sent' THEN now() END
+		FROM generate_series(1, $1::int) i`, n, pendingOf100, other)
+}
+
+// explain runs a claim as its fifteenth execution would: prepared, and with the
+// generic plan that Postgres may choose by then. It is rolled back.
+func explain(t testing.TB, pool *pgxpool.Pool, sql, types, args string) string {
+	t.Helper()
+	var lines []string
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		for _, s := range []string{
+			outbox.NoSort,
+			`SET LOCAL plan_cache_mode = force_generic_plan`,
+			`PREPARE claim (` + types + `) AS ` + sql,
+		} {
+			if _, err := tx.Exec(t.Context(), s); err != nil {
+				return err
+			}
+		}
+		found, err := tx.Query(t.Context(), `EXPLAIN (ANALYZE, TIMING OFF) EXECUTE claim (`+args+`)`, pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			return err
+		}
+		if lines, err = pgx.CollectRows(found, pgx.RowTo[string]); err != nil {
+			return err
+		}
+		_, err = tx.Exec(t.Context(), `DEALLOCATE claim`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func claimPlan(t testing.TB, pool *pgxpool.Pool, leased bool) string {
+	t.Helper()
+	if leased {
+		return explain(t, pool, fmt.Sprintf(outbox.LeasedClaim, 100), "text, bigint, bigint[], interval", "'nats', 0, '{}', '30 s'")
+	}
+	return explain(t, pool, fmt.Sprintf(outbox.PlainClaim, 100), "text, bigint, bigint[]", "'nats', 0, '{}'")
+}
+
+var filtered = regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
+
+// checkPlan wants the partial index, no sort, and hardly a row read in vain.
+func checkPlan(t *testing.T, plan string) {
+	t.Helper()
+	if !strings.Contains(plan, "outbox_pending") || strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan on outbox") {
+		t.Errorf("the claim misses its index, or sorts:\n%s", plan)
+	}
+	for _, m := range filtered.FindAllStringSubmatch(plan, -1) {
+		if n, _ := strconv.Atoi(m[1]); n >= 1000 {
+			t.Errorf("the claim reads %d rows in vain:\n%s", n, plan)
+		}
+	}
+}
+
+// Case 46: many sent rows, many pending ones, and the claim reads what it takes.
+func TestClaimsReadTheirIndexOnly(t *testing.T) {
+	for name, q := range queues() {
+		pool, _ := pgtest.Schema(t, q.chapter)
+		rows(t, pool, 40_000, 10, "sent")
+		exec(t, pool, `ANALYZE outbox`)
+		t.Run(name, func(t *testing.T) { checkPlan(t, claimPlan(t, pool, q.chapter == 5)) })
+	}
+}
+
+// Case 53: the same right after a bulk load, before anyone has analysed the table.
+// (The migration has, when the table was empty, and so does autovacuum whenever the
+// queue is: that is what the planner then believes in.)
+func TestClaimsFindTheirIndexWithoutStatistics(t *testing.T) {
+	for name, q := range queues() {
+		pool, _ := pgtest.Schema(t, q.chapter)
+		exec(t, pool, `ALTER TABLE outbox SET (autovacuum_enabled = false)`)
+		rows(t, pool, 40_000, 100, "sent")
+		t.Run(name, func(t *testing.T) { checkPlan(t, claimPlan(t, pool, q.chapter == 5)) })
+	}
+}
+
+// Case 48: rows that were given up are not in the way, because their status says so.
+func TestParkedRowsAreNotInTheWay(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	rows(t, pool, 20_000, 0, "failed")
+	rows(t, pool, 100, 100, "sent")
+	exec(t, pool, `ANALYZE outbox`)
+	checkPlan(t, claimPlan(t, pool, true))
+}
+
+// Case 49: a held snapshot keeps the dead entries of what has been settled at the
+// front of the index. A claim from 0 reads all of them, one near the cursor does not.
+func TestTheCursorSkipsWhatASnapshotKeeps(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	exec(t, pool, `ALTER TABLE outbox SET (autovacuum_enabled = false)`)
+	snapshot, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snapshot.Rollback(context.Background())
+	if _, err := snapshot.Exec(t.Context(), `SELECT count(*) FROM outbox`); err != nil {
+		t.Fatal(err)
+	}
+	rows(t, pool, 20_000, 100, "sent")
+	exec(t, pool, `UPDATE outbox SET status = 'sent', sent_at = now() WHERE id <= 19900`)
+	exec(t, pool, `ANALYZE outbox`)
+	sql := fmt.Sprintf(`EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) `+outbox.PlainClaim, 100)
+	pages := func(after int64) int {
+		found, err := pool.Query(t.Context(), sql, "nats", after, []int64{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`Buffers: shared hit=(\d+)`).FindStringSubmatch(strings.Join(lines, "\n"))
+		if m == nil {
+			t.Fatalf("no buffers in\n%s", strings.Join(lines, "\n"))
+		}
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	all, near := pages(0), pages(19_000)
+	t.Logf("pages read: %d from 0, %d near the cursor", all, near)
+	if near*4 > all {
+		t.Errorf("a claim near the cursor reads %d pages, one from 0 reads %d", near, all)
+	}
+}
+
+// The lease columns are in no index, and there is room in the page: a claim's update
+// is HOT, so that it writes no index entry.
+func TestClaimsAreHeapOnly(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 500)
+	claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 500})
+	const share = `SELECT count(*) FROM pg_stat_user_tables WHERE relid = 'outbox'::regclass
+		AND n_tup_upd = 500 AND n_tup_hot_upd >= 490`
+	await(t, func() bool { return pgtest.Count(t, pool, share) == 1 })
+}
