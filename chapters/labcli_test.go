@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -207,4 +208,28 @@ func TestKilledServeIsSweptAtTheNextStart(t *testing.T) {
 	for _, s := range schemas {
 		brokersClean(t, s)
 	}
+}
+
+// SIGKILL while a relay stands still: a stopped process does not see its input end,
+// but the system wakes what its parent has left behind stopped.
+func TestKilledWhileARelayIsStopped(t *testing.T) {
+	b := newBench(t, "nats")
+	p := startCommand(t, b.env(), "run", "3", "--bus", "nats", "--fault", "zombie-relay")
+	var children []int
+	eventually(t, time.Minute, "a relay to be stopped", func() bool {
+		children = descendants(t, p.cmd.Process.Pid, childCommandName)
+		return slices.ContainsFunc(children, func(pid int) bool { return strings.HasPrefix(status(pid), "T") })
+	})
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	eventually(t, 10*time.Second, "the children to end", func() bool { return len(living(t, children)) == 0 })
+	eventually(t, 10*time.Second, "the sweep", func() bool {
+		if err := b.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return len(b.schemas(t)) == 0
+	})
+	b.nothingLeft(t)
 }

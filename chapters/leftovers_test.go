@@ -222,12 +222,17 @@ func descendants(t *testing.T, pid int, word string) (found []int) {
 func living(t *testing.T, pids []int) (alive []int) {
 	t.Helper()
 	for _, pid := range pids {
-		out, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output() // an error means: no such process
-		if s := strings.TrimSpace(string(out)); s != "" && !strings.HasPrefix(s, "Z") {
+		if s := status(pid); s != "" && !strings.HasPrefix(s, "Z") {
 			alive = append(alive, pid)
 		}
 	}
 	return alive
+}
+
+// status is what ps says of a process: T stopped, Z dead, "" gone.
+func status(pid int) string {
+	out, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output() // an error means: no such process
+	return strings.TrimSpace(string(out))
 }
 
 // The look at the brokers must be able to find something: a run that is going on.
