@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,4 +162,42 @@ func TestReplay(t *testing.T) {
 	}
 	handle(t, o, m) // a late delivery
 	wants(t, pool, m, 1, 2)
+}
+
+// What the listener must not do, on chapter 5's tables: ask whether the event was
+// handled, and send the email if not. Two that ask at the same moment both send.
+func TestWhoAsksFirstSendsTwice(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	m := placed("u1")
+	var asked sync.WaitGroup
+	asked.Add(2)
+	askFirst := func() error {
+		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			var handled bool
+			const ask = `SELECT EXISTS (SELECT FROM processed WHERE event_id = $1)`
+			err := tx.QueryRow(t.Context(), ask, m.ID).Scan(&handled)
+			asked.Done()
+			asked.Wait() // the same moment
+			if err != nil || handled {
+				return err
+			}
+			const record = `INSERT INTO processed (event_id, consumer, bus) VALUES ($1, 'mailer', 'redis')`
+			if _, err := tx.Exec(t.Context(), record, m.ID); err != nil {
+				return err
+			}
+			return shop.SendEmail(t.Context(), tx, m.ID, "u1", "redis")
+		})
+	}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			if err := askFirst(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	if n := pgtest.Count(t, pool, `SELECT count(*) FROM emails WHERE event_id = $1`, m.ID); n != 2 {
+		t.Errorf("%d emails, want the two that this mistake costs", n)
+	}
 }
