@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -175,6 +176,8 @@ func (c *child) obey(line []byte) {
 		c.arm(*o.Arm)
 	case o.Reconnect != "":
 		c.reconnect(o.Reconnect)
+	case o.Backlog != "":
+		c.backlog(o.Backlog)
 	case o.Echo != "":
 		c.say("", sayEcho, "", o.Echo)
 	case hold != nil:
@@ -226,6 +229,21 @@ func (c *child) reconnect(label string) {
 		}
 	}
 	c.say(label, sayConnected, "", text)
+}
+
+// backlog says what the bus holds, as this process sees it: what its own consumer
+// has in hand is counted, which RabbitMQ tells nobody else.
+func (c *child) backlog(label string) {
+	ctx, cancel := context.WithTimeout(context.Background(), reconnectLimit)
+	defer cancel()
+	text := "0"
+	if b, ok := c.bus[label].(bus.Backlogger); ok {
+		n, err := b.Backlog(ctx, c.chapter.Topic, shop.Group)
+		if text = strconv.FormatInt(n, 10); err != nil {
+			text = err.Error()
+		}
+	}
+	c.say(label, sayBacklog, "", text)
 }
 
 func (c *child) deps(label string) Deps {

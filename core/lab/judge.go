@@ -51,7 +51,10 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 // verdict: a fault that did not hit proves nothing, and neither does a run that was
 // not over.
 func (r *run) verdict(v audit.Verdict) (audit.Validity, string) {
+	died := r.unplannedDeath()
 	switch {
+	case died != nil:
+		return audit.Unknown, died.Error() + ", so this run proves nothing"
 	case r.fault.Name != "none" && r.report.Hits == 0:
 		return audit.Unknown, "the fault hit nothing, so this run proves nothing"
 	case !r.over:

@@ -120,8 +120,9 @@ func (r *run) awaitDeath(ctx context.Context, victim *process, label string, at 
 		return ctx.Err()
 	}
 	if !victim.killed() {
-		return fmt.Errorf("%s ended, but not by SIGKILL: %s", label, victim.complaint())
+		return fmt.Errorf("%s ended, but not by SIGKILL: %s", label, firstLine(victim.complaint()))
 	}
+	victim.struck = true
 	r.journal.add(Line{At: time.Now(), Label: label, Step: sayKilled, EventID: r.target(), Text: "SIGKILL, no further statement ran"})
 	r.hits = r.reached(label, at)
 	return nil

@@ -56,7 +56,21 @@ func plotZombieRelay(ctx context.Context, r *run) error {
 		return err
 	}
 	r.hits = r.reached(Relaying, checkpoint.BeforePublish)
+	if err := r.zombiePublished(ctx); err != nil {
+		return err
+	}
 	return r.placeTo(ctx, r.spec.Orders)
+}
+
+// zombiePublished waits until the relay that stood still has published, or failed
+// to: on a busy machine it may come after the last order has come to rest. A relay
+// that looks at its lease once more never does.
+func (r *run) zombiePublished(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, giveUpLimit)
+	defer cancel()
+	published, failed := r.step(Relaying, checkpoint.AfterPublish), r.step(Relaying, sayFailed)
+	_, _, _ = r.journal.await(limited, r.find(Relaying).ended, 0, func(l Line) bool { return published(l) || failed(l) })
+	return ctx.Err()
 }
 
 // holdRelay places the target and waits until the relay holds it at a step.

@@ -21,6 +21,8 @@ type process struct {
 	in    io.WriteCloser
 	roles []RoleSpec
 	ended chan struct{} // closed when it is gone and all it said is read
+	// struck: a fault was to kill it. The run's goroutine sets and reads it.
+	struck bool
 
 	mu     sync.Mutex
 	stderr bytes.Buffer
@@ -110,7 +112,7 @@ func (r *run) spawn(ctx context.Context, roles ...RoleSpec) (*process, error) {
 			return l.Label == role.Label && l.Step == sayReady
 		})
 		if err != nil {
-			return nil, fmt.Errorf("%s does not become ready: %w: %s", role.Label, err, p.complaint())
+			return nil, fmt.Errorf("%s does not become ready: %w: %s", role.Label, err, firstLine(p.complaint()))
 		}
 		if role.Role == Producing {
 			r.address = line.Text

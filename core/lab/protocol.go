@@ -44,6 +44,8 @@ type order struct {
 	Echo    string    `json:",omitempty"` // to be said back
 	// Reconnect is the label of a role whose bus shall be reached before the answer.
 	Reconnect string `json:",omitempty"`
+	// Backlog is the label of a role whose bus shall be asked what it still holds.
+	Backlog string `json:",omitempty"`
 }
 
 // PlanSpec arms a plan in a role: fail, crash, or hold until released.
@@ -83,6 +85,7 @@ const (
 	sayStopped   = "stopped" // the role has ended
 	sayEcho      = "echo"    // Text: what was to be said back
 	sayConnected = "connected"
+	sayBacklog   = "backlog" // Text: a number, or why there is none
 	sayFailed    = "publish-failed"
 	sayAnswer    = "answer" // the client's own line. Text: what it was answered
 	sayKilled    = "killed" // the lab's own line, when it has seen the process dead

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"outboxplayground/core/audit"
@@ -73,8 +74,14 @@ func (r *run) look(ctx context.Context) (s state, err error) {
 func (r *run) settle(ctx context.Context) error {
 	var last state
 	err := poll(ctx, func() (ok bool, err error) {
+		if err := r.unplannedDeath(); err != nil {
+			return false, err
+		}
 		last, err = r.look(ctx)
-		return last.unsent == 0 && last.held == 0 && last.withEmail == last.orders, err
+		if err != nil || last.unsent > 0 || last.held > 0 || last.withEmail != last.orders {
+			return false, err
+		}
+		return r.handsEmpty(ctx)
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the orders so far: %d of %d have an email, %d rows are pending, the bus holds %d: %w",
@@ -90,13 +97,57 @@ func (r *run) settle(ctx context.Context) error {
 func (r *run) quiesce(ctx context.Context) error {
 	emails, since := -1, time.Now()
 	return poll(ctx, func() (bool, error) {
+		if err := r.unplannedDeath(); err != nil {
+			return false, err
+		}
 		s, err := r.look(ctx)
 		if err != nil || s.unsent > 0 || s.held > 0 || s.emails != emails {
 			emails, since = s.emails, time.Now()
 			return false, err
 		}
-		return time.Since(since) > r.silence(), nil
+		if time.Since(since) <= r.silence() {
+			return false, nil
+		}
+		empty, err := r.handsEmpty(ctx)
+		since = time.Now()
+		return empty, err
 	})
+}
+
+// handsEmpty asks the consumer's own process what its bus still holds. A consumer
+// that was kept from working, by a busy machine or a slow table, is as silent as one
+// that has nothing to do, and not every broker tells others what it has in hand. The
+// answer takes as long as the process stands still.
+func (r *run) handsEmpty(ctx context.Context) (bool, error) {
+	p, from := r.find(Consuming), len(r.journal.all())
+	if p == nil {
+		return false, nil // died this moment: the next look says so
+	}
+	if err := p.tell(order{Backlog: Consuming}); err != nil {
+		return false, nil
+	}
+	line, _, err := r.journal.await(ctx, p.ended, from, func(l Line) bool { return l.Step == sayBacklog })
+	if err != nil {
+		return false, ctx.Err()
+	}
+	return line.Text == "0", nil
+}
+
+// unplannedDeath is an error when a child has ended that no fault was to strike.
+func (r *run) unplannedDeath() error {
+	for _, p := range r.procs {
+		if p.over() && !p.struck {
+			return fmt.Errorf("the process of the %s ended by itself (%s), saying %q", p.roles[0].Label, p.cmd.ProcessState, firstLine(p.complaint()))
+		}
+	}
+	return nil
+}
+
+// firstLine is what a process complained about, without the stack of a panic and
+// short enough for a report.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return fmt.Sprintf("%.300s", line)
 }
 
 // shortSilence is enough where the bus counts what is in a consumer's hands: zero
