@@ -47,9 +47,9 @@ func (s *Outbox) PlaceOrder(ctx context.Context, order shop.Order) error {
 const insertOutbox = `
 INSERT INTO outbox (event_id, bus, topic, payload) VALUES ($1, $2, $3, $4)`
 
-// writeOutbox takes the caller's transaction. With a pool in its place it would
-// compile as well and be a dual write again, to two connections.
+// writeOutbox takes the caller's transaction, and its type says so. A parameter that
+// took a pool as well would allow a dual write again, over two connections.
 func writeOutbox(ctx context.Context, tx pgx.Tx, busName string, m bus.Message) error {
-	_, err := tx.Exec(ctx, insertOutbox, m.ID, busName, m.Topic, m.Payload)
+	_, err := tx.Exec(ctx, insertOutbox, m.ID, busName, m.Topic, string(m.Payload))
 	return err
 }

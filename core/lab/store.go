@@ -168,7 +168,7 @@ func Save(ctx context.Context, db pg.DB, res Result) error {
 		return err
 	}
 	r := res.Report
-	_, err = db.Exec(ctx, saveRun, r.ID, r.Chapter, r.Variant, r.Bus, r.Faults[0].Name, r.Standard, report, trails)
+	_, err = db.Exec(ctx, saveRun, r.ID, r.Chapter, r.Variant, r.Bus, r.Faults[0].Name, r.Standard, string(report), string(trails))
 	return err
 }
 

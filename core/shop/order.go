@@ -45,7 +45,9 @@ func Insert(ctx context.Context, tx pgx.Tx, o Order) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, insertOrder, o.EventID, o.UserID, items, o.Bus)
+	// JSON goes to PostgreSQL as text. Bytes are taken for BYTEA where nobody asks the
+	// server for the column's type first (default_query_exec_mode=exec, for a pooler).
+	_, err = tx.Exec(ctx, insertOrder, o.EventID, o.UserID, string(items), o.Bus)
 	var said *pgconn.PgError
 	if errors.As(err, &said) && said.Code == uniqueViolation {
 		return ErrDuplicate
