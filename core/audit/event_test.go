@@ -37,7 +37,7 @@ func neverAsked(t *testing.T) audit.Backlog {
 
 const (
 	anOrder  = `INSERT INTO orders (event_id, user_id, items, bus, created_at) VALUES ($1, 'u1', '["A","B"]', 'nats', now() - $2::interval)`
-	anEffect = `WITH p AS (INSERT INTO processed (event_id, consumer, bus) VALUES ($1, 'mailer', 'nats'))
+	anEffect = `WITH p AS (INSERT INTO processed (event_id, consumer, bus) VALUES ($1, 'mailer', 'nats') ON CONFLICT DO NOTHING)
 		INSERT INTO emails (event_id, recipient, bus) VALUES ($1, 'u1', 'nats')`
 	aRow = `INSERT INTO outbox (event_id, bus, payload, status, sent_at)
 		VALUES ($1, 'nats', '{}', $2, CASE WHEN $2 = 'sent' THEN now() - $3::interval END)`
