@@ -94,6 +94,6 @@ func root() *cobra.Command {
 	}
 	cmd.Flags().AddFlagSet(serve.Flags())
 	cmd.AddCommand(serve, listCommand(), auditCommand(), relayCommand(), consumeCommand(),
-		doctorCommand(), healthcheckCommand(), runCommand(), raceCommand(), matrixCommand(), childCommand())
+		doctorCommand(), healthcheckCommand(), runCommand(), benchCommand(), raceCommand(), matrixCommand(), childCommand())
 	return cmd
 }

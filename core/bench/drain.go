@@ -1,0 +1,197 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"outboxplayground/core/bus"
+	"outboxplayground/core/outbox"
+)
+
+// Drained is what a drain measured.
+type Drained struct {
+	Bus string `json:"bus"`
+	// EventsPerSecond is the relay's rate, from the first claim to the last mark.
+	EventsPerSecond float64 `json:"events_per_s"`
+	// ReferencePerSecond is the rate of a bare loop on the same table: one reader by
+	// id, one publisher for each worker, one UPDATE for what has piled up. It has no
+	// lease, no retries and no way to share the table.
+	ReferencePerSecond float64 `json:"reference_per_s"`
+	// RawPerSecond is the rate of confirmed publishes of the same driver without a
+	// database, in the same batches on as many connections.
+	RawPerSecond float64 `json:"raw_publish_per_s"`
+	Rows         int     `json:"rows"`
+	Batch        int     `json:"batch"`
+	Workers      int     `json:"workers"`
+	PayloadBytes int     `json:"payload_bytes"`
+	Postgres     string  `json:"postgres"` // version and durability settings
+	Lost         int     `json:"lost"`
+	Duplicated   int     `json:"duplicated"`
+	Stuck        int     `json:"stuck"`
+}
+
+// Drain fills an outbox and lets the relay empty it, beside the bare loop and the
+// bus alone. tell is told what is under way. All that it makes is removed again.
+func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, err error) {
+	if c, err = c.withDefaults(); err != nil {
+		return d, err
+	}
+	s, err := open(ctx, c)
+	defer func() {
+		if closed := s.close(ctx); err == nil {
+			err = closed
+		}
+	}()
+	if err != nil {
+		return d, fmt.Errorf("bench: %w", err)
+	}
+	d = Drained{Bus: c.Bus, Rows: c.Rows, Batch: c.Batch, Workers: c.Workers, PayloadBytes: c.PayloadBytes}
+	for _, stage := range []struct {
+		name string
+		do   func(context.Context, *Drained) error
+	}{
+		{"publishing without a database", s.raw}, {"the bare loop", s.reference},
+		{"the relay", s.relays}, {"counting what has arrived", s.count},
+	} {
+		tell(stage.name)
+		if err := stage.do(ctx, &d); err != nil {
+			return d, fmt.Errorf("bench: %s: %w", stage.name, err)
+		}
+	}
+	return d, nil
+}
+
+// raw publishes as many events as there are rows, straight to the bus.
+func (s *site) raw(ctx context.Context, d *Drained) error {
+	body, left := payload(s.PayloadBytes), make(chan int, s.Rows/s.Batch+1)
+	for n := s.Rows; n > 0; n -= s.Batch {
+		left <- min(n, s.Batch)
+	}
+	close(left)
+	start := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, b := range s.buses {
+		g.Go(func() error {
+			for n := range left {
+				msgs := make([]bus.Message, n)
+				for i := range msgs {
+					msgs[i] = bus.Message{ID: uuid.NewString(), Topic: raw, Payload: body}
+				}
+				if err := b.Publish(ctx, msgs...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	d.RawPerSecond = rate(s.Rows, start)
+	return err
+}
+
+// relays runs the real thing until nothing is pending.
+func (s *site) relays(ctx context.Context, d *Drained) error {
+	if err := s.fill(ctx, drained); err != nil {
+		return err
+	}
+	var relays []*outbox.Relay
+	for _, b := range s.buses {
+		r, err := outbox.NewRelay(s.pool, b, s.Bus, outbox.Config{Batch: s.Batch})
+		if err != nil {
+			return err
+		}
+		relays = append(relays, r)
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	defer all.Wait()
+	start := time.Now()
+	for _, r := range relays {
+		all.Go(func() { _ = r.Run(running) }) // its error is always nil
+	}
+	err := s.untilSettled(ctx, relays)
+	d.EventsPerSecond = rate(s.Rows, start)
+	stop()
+	if err != nil {
+		return err
+	}
+	const settings = `SELECT current_setting('server_version') || ', fsync ' || current_setting('fsync') ||
+		', synchronous_commit ' || current_setting('synchronous_commit')`
+	if err := s.pool.QueryRow(ctx, settings).Scan(&d.Postgres); err != nil {
+		return err
+	}
+	return s.pool.QueryRow(ctx, `SELECT count(*) FROM outbox WHERE status = 'failed'`).Scan(&d.Stuck)
+}
+
+// untilSettled asks the relays' own counters, which cost nothing, and then the
+// table, which decides.
+func (s *site) untilSettled(ctx context.Context, relays []*outbox.Relay) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		done := int64(0)
+		for _, r := range relays {
+			c := r.Counters()
+			done += c.Sent + c.Parked
+		}
+		if done >= int64(s.Rows) || n%1000 == 999 {
+			var pending bool
+			if err := s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM outbox WHERE status = 'pending')`).Scan(&pending); err != nil || !pending {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// count reads back what the relay has sent, every event of it.
+func (s *site) count(ctx context.Context, d *Drained) error {
+	seen, total := map[string]bool{}, 0
+	var mu sync.Mutex
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		done <- s.buses[0].Subscribe(ctx, drained, group, func(_ context.Context, m bus.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[m.ID] = true
+			total++
+			return nil
+		})
+	}()
+	last, quiet := -1, 0
+	for quiet < quietTicks {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(quietTick):
+		}
+		mu.Lock()
+		if quiet++; total != last {
+			last, quiet = total, 0
+		}
+		mu.Unlock()
+	}
+	stop()
+	err := <-done
+	d.Lost, d.Duplicated = s.Rows-d.Stuck-len(seen), total-len(seen)
+	return err
+}
+
+// Nothing has come for so long: the end. Longer than any driver's pause between two
+// reads, and where something was lost it is how long it takes to believe it.
+const (
+	quietTick  = 100 * time.Millisecond
+	quietTicks = 30
+)
