@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -116,11 +117,15 @@ func (o matrixOptions) known() error {
 	return nil
 }
 
-// cells lists what there is to run, the cells that do not apply included.
+// cells lists what there is to run, the cells that do not apply included. A name that
+// nobody knows is an error: left out in silence, it would turn a check into nothing.
 func (o matrixOptions) cells() ([]*cell, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	var cells []*cell
 	for _, c := range contents() {
-		if len(o.chapters) > 0 && !containsInt(o.chapters, c.Number) {
+		if len(o.chapters) > 0 && !slices.Contains(o.chapters, c.Number) {
 			continue
 		}
 		for _, v := range c.Variants {
@@ -137,19 +142,28 @@ func (o matrixOptions) cells() ([]*cell, error) {
 		}
 	}
 	if len(cells) == 0 {
-		return nil, fmt.Errorf("nothing to run: chapters %v, buses %v, faults %v; the faults are %s",
-			o.chapters, o.buses, o.faults, strings.Join(lab.FaultNames(), ", "))
+		return nil, fmt.Errorf("nothing to run: chapters %v, buses %v, faults %v", o.chapters, o.buses, o.faults)
 	}
 	return cells, nil
 }
 
-func containsInt(all []int, n int) bool {
-	for _, x := range all {
-		if x == n {
-			return true
+func (o matrixOptions) check() error {
+	for _, n := range o.chapters {
+		if !slices.ContainsFunc(contents(), func(c lab.Chapter) bool { return c.Number == n }) {
+			return fmt.Errorf("--chapters: there is no chapter %d; `list` shows them", n)
 		}
 	}
-	return false
+	for _, name := range o.faults {
+		if ok, all := oneOf(name, lab.FaultNames()); !ok {
+			return fmt.Errorf("--faults: there is no fault %q; there are %s", name, all)
+		}
+	}
+	for _, name := range o.buses {
+		if ok, all := oneOf(name, brokers.Names()); !ok {
+			return fmt.Errorf("--buses: there is no bus %q; there are %s", name, all)
+		}
+	}
+	return nil
 }
 
 // runCells runs the cells a few at a time and says how far it is.
