@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -69,18 +70,20 @@ func (g guarantees) contradictions(now []*cell) (wrong []string) {
 
 // stale names the columns whose sources have changed since, and cells that are new.
 func (g guarantees) stale(root string, now []*cell) (names []string, err error) {
+	hashes := map[string]string{}
 	for _, c := range now {
+		column := fmt.Sprintf("%d on %s", c.Chapter, c.Bus)
+		if hashes[column] == "" {
+			if hashes[column], err = sources(root, c.Chapter, c.Bus); err != nil {
+				return nil, err
+			}
+		}
 		i := slices.IndexFunc(g.Cells, c.is)
-		if i < 0 {
-			names = append(names, c.key()+" was never measured")
-			continue
-		}
-		hash, err := sources(root, c.Chapter, c.Bus)
-		if err != nil {
-			return nil, err
-		}
-		if hash != g.Cells[i].Sources {
-			names = appendNew(names, c.head()+" on "+c.Bus+": measured on "+g.Cells[i].Sources+", the sources are "+hash)
+		switch {
+		case i < 0:
+			names = appendNew(names, c.head()+" on "+c.Bus+": not all cells are measured")
+		case g.Cells[i].Sources != hashes[column]:
+			names = appendNew(names, c.head()+" on "+c.Bus+": measured on "+g.Cells[i].Sources+", the sources are "+hashes[column])
 		}
 	}
 	return names, nil

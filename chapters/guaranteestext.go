@@ -67,9 +67,10 @@ Measured on %s (%s): %d experiments of %d orders each, in
 %s, %d side by side.
 
 - ✓ measured as declared; a bad outcome that is declared is a lesson. ✗ measured otherwise.
-- **ok** every order has its one email · **lost** an order without an email, for good ·
-  **phantom** an email without an order · **duplicated** more than one email · **stuck**
-  parked until a person acts · **refused** the customer was told no and nothing was kept
+- **ok** every order has its one email · **late** the same, some after the outage ·
+  **lost** an order without an email, for good · **phantom** an email without an order ·
+  **duplicated** more than one email · **stuck** parked until a person acts · **refused**
+  the customer was told no and nothing was kept
 - – the fault does not exist there: no relay in the chapter, or no network in memory.
 - *sources* is a hash of the Go code that a column rests on: chapter, core and driver.
   A test says which columns were measured on older code.
