@@ -141,6 +141,36 @@ func TestEveryVerdict(t *testing.T) {
 	}
 }
 
+// Silence proves nothing before the bus's time to deliver again is over, nor while
+// an order without an outbox may still be on its way to the broker.
+func TestSilenceProvesNothingTooEarly(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 3)
+	for _, tt := range []struct {
+		bus   string
+		story story
+		early bool
+	}{
+		{"kafka", story{order: "1 min", outbox: "sent", sent: "2 s"}, true},
+		{"kafka", story{order: "1 min", outbox: "sent", sent: "7 s"}, false},
+		{"redis", story{order: "1 min", outbox: "sent", sent: "2 s"}, true},
+		{"redis", story{order: "1 min", outbox: "sent", sent: "6 s"}, false},
+		{"rabbitmq", story{order: "1 min", outbox: "sent", sent: "2 s"}, false},
+		{"rabbitmq", story{order: "2 s"}, true},
+		{"rabbitmq", story{order: "6 s"}, false},
+	} {
+		id, backlog, want := tt.story.write(t, pool), holds(0), audit.Verdict{Orders: 1, Lost: 1}
+		for _, table := range []string{"orders", "outbox"} {
+			mustExec(t, pool, `UPDATE `+table+` SET bus = $2 WHERE event_id = $1`, id, tt.bus)
+		}
+		if tt.early {
+			backlog, want = neverAsked(t), audit.Verdict{Orders: 1, Pending: 1}
+		}
+		if trail, err := audit.Event(t.Context(), source(pool), backlog, id); err != nil || trail.Verdict != want {
+			t.Errorf("%s %+v: %+v because %s (%v), want %+v", tt.bus, tt.story, trail.Verdict, trail.Why, err, want)
+		}
+	}
+}
+
 func TestNoRowAtAllIsUnknown(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 3)
 	_, err := audit.Event(t.Context(), source(pool), neverAsked(t), uuid.NewString())
