@@ -110,6 +110,7 @@ func (r *run) letSecondRelayWork(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the second relay: %w", err)
 	}
+	second.struck = !r.memory() // its process has no other role and ends with it
 	if err := second.tell(order{Stop: secondRelay}); err != nil {
 		return err
 	}

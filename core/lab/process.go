@@ -21,7 +21,8 @@ type process struct {
 	in    io.WriteCloser
 	roles []RoleSpec
 	ended chan struct{} // closed when it is gone and all it said is read
-	// struck: a fault was to kill it. The run's goroutine sets and reads it.
+	// struck: its end is planned, by a fault or because it was told to stop. The run's
+	// goroutine sets and reads it.
 	struck bool
 
 	mu     sync.Mutex
