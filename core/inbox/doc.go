@@ -70,6 +70,8 @@
 //   - Kafka counts no deliveries; it knows the offset of a partition only. A commit
 //     beyond a failed message loses it, so the driver commits after Handle has
 //     returned nil, and in order. What is behind the message in its partition waits.
+//     A member that joins or leaves the group moves partitions, whatever is in work
+//     there: the new owner gets the message too, and the inbox decides between them.
 //     The heartbeat is a goroutine of its own (session timeout 6 s), and kafka-go has
 //     no max.poll.interval; a client that has one (5 minutes by default) needs it above
 //     the longest delivery.

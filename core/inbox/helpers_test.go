@@ -3,6 +3,9 @@ package inbox_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,11 +14,23 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
 
 	"outboxplayground/core/bus"
 	"outboxplayground/core/inbox"
 	"outboxplayground/core/pg/pgtest"
 )
+
+// TestMain looks for goroutines that nobody waited for. The examples need a database
+// and, unlike tests, cannot skip themselves.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Getenv("DATABASE_URL") == "" && os.Getenv("CI") != "true" {
+		fmt.Println("the examples are skipped: they need DATABASE_URL")
+		_ = flag.Set("test.skip", "^Example") // the flag is there: this is a test binary
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const consumer = "mailer"
 

@@ -73,6 +73,15 @@ func TestADeadLetterIsListedAndReplayed(t *testing.T) {
 		first["status"] != "dead" || first["payload_encoding"] != "utf-8" || !strings.Contains(first["payload"].(string), "bad1") {
 		t.Errorf("%v", first)
 	}
+	if m := p.get("/metrics?chapter=6"); m.text("reliability.inbox.dead") != "1" || !strings.Contains(string(m.body), "/admin/dead-letters") {
+		t.Errorf("%s", m.body)
+	}
+	if m := p.get("/metrics?chapter=6", "Accept", "text/plain;version=0.0.4"); !strings.Contains(string(m.body), `inbox_dead_letters{chapter="6",status="dead"} 1`) {
+		t.Errorf("%s", m.body)
+	}
+	if m := p.get("/metrics"); m.value("reliability.inbox") != nil {
+		t.Errorf("chapter 3 has none: %s", m.body)
+	}
 	p.mended.Store(true)
 	path := fmt.Sprintf("/admin/dead-letters/%d/replay?chapter=6&by=anna", letter)
 	statuses := p.parallel(6, func() answer { return p.post(path, "") })

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/jackc/pgx/v5"
 
+	"outboxplayground/core/inbox"
 	"outboxplayground/core/lab"
 	"outboxplayground/core/outbox"
 	"outboxplayground/core/pg"
@@ -25,6 +26,8 @@ type metricsAnswer struct {
 	Chapter     int       `json:"chapter"`
 	Reliability struct {
 		Outbox outboxFigures `json:"outbox"`
+		// Inbox counts the dead letters, where the chapter has some.
+		Inbox *inbox.Stats `json:"inbox,omitempty"`
 	} `json:"reliability"`
 	Next []next `json:"next"`
 }
@@ -32,6 +35,8 @@ type metricsAnswer struct {
 type outboxFigures struct {
 	outbox.Stats
 	Paused bool `json:"paused"`
+
+	inbox *inbox.Stats
 }
 
 func (s *server) metrics(c *gin.Context) {
@@ -50,10 +55,13 @@ func (s *server) metrics(c *gin.Context) {
 		return
 	}
 	a := &metricsAnswer{AsOf: s.opt.Now().UTC(), Chapter: ch.Number}
-	a.Reliability.Outbox = figures
+	a.Reliability.Outbox, a.Reliability.Inbox = figures, figures.inbox
 	chapter := strconv.Itoa(ch.Number)
 	if figures.Failed > 0 {
 		a.Next = append(a.Next, next{"the failed rows", curl(c, http.MethodGet, "/admin/outbox/failed", "chapter", chapter)})
+	}
+	if i := figures.inbox; i != nil && i.Dead > 0 {
+		a.Next = append(a.Next, next{"the dead letters", curl(c, http.MethodGet, "/admin/dead-letters", "chapter", chapter)})
 	}
 	a.Next = append(a.Next, next{"look again", curl(c, http.MethodGet, "/metrics", "chapter", chapter)})
 	reply(c, http.StatusOK, a)
@@ -68,7 +76,11 @@ func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, 
 			return err
 		}
 		f.Paused = !open
-		f.Stats, err = outbox.ReadStats(ctx, tx)
+		if f.Stats, err = outbox.ReadStats(ctx, tx); err != nil || !ch.DeadLetters {
+			return err
+		}
+		letters, err := inbox.ReadStats(ctx, tx)
+		f.inbox = &letters
 		return err
 	})
 	if err != nil {
@@ -90,6 +102,9 @@ func (a *metricsAnswer) WriteText(out io.Writer) error {
 	writeCounts(w, "all", o.Counts)
 	for _, name := range slices.Sorted(maps.Keys(o.ByBus)) {
 		writeCounts(w, name, o.ByBus[name])
+	}
+	if i := a.Reliability.Inbox; i != nil {
+		fmt.Fprintf(w, "\ndead letters\t%d\nreplays under way\t%d\nreplayed\t%d\n", i.Dead, i.Requested, i.Replayed)
 	}
 	fmt.Fprintf(w, "\npaused\t%t\nas of\t%s\n", o.Paused, a.AsOf.Format(time.RFC3339Nano))
 	return w.Flush()

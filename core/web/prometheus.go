@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"outboxplayground/core/inbox"
 	"outboxplayground/core/lab"
 )
 
@@ -35,5 +36,12 @@ func (s *server) prometheus(c *gin.Context, ch lab.Chapter, f outboxFigures) {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(rows, lag, paused)
+	if i := f.inbox; i != nil {
+		letters := gauge("inbox_dead_letters", "Messages that the listener has given up.", "status")
+		letters.WithLabelValues(inbox.Dead).Set(float64(i.Dead))
+		letters.WithLabelValues(inbox.Requested).Set(float64(i.Requested))
+		letters.WithLabelValues(inbox.Replayed).Set(float64(i.Replayed))
+		registry.MustRegister(letters)
+	}
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(c.Writer, c.Request)
 }
