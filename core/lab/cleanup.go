@@ -8,14 +8,17 @@ import (
 	"time"
 )
 
-// cleanUpLimit bounds the clean-up of one run.
-const cleanUpLimit = 20 * time.Second
+// cleanUpLimit bounds the clean-up of one run. A stop of the whole process must not
+// wait so long for a broker that does not answer: childPatience and stopCleanUpLimit
+// together are below its ten seconds.
+const (
+	cleanUpLimit     = 20 * time.Second
+	stopCleanUpLimit = 3 * time.Second
+)
 
 // cleanUp ends the children and removes what the run made, in any state that the
 // run may be in. What it cannot remove stays noted for the sweep at the next start.
 func (r *run) cleanUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
-	defer cancel()
 	r.healNetwork()
 	var ends sync.WaitGroup
 	for _, p := range r.procs {
@@ -23,6 +26,12 @@ func (r *run) cleanUp(ctx context.Context) {
 	}
 	ends.Wait()
 	r.readers.Wait()
+	limit := cleanUpLimit
+	if errors.Is(ctx.Err(), context.Canceled) {
+		limit = stopCleanUpLimit
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
 	err := r.removeTraces(ctx)
 	if r.proxy != nil && r.shared == nil {
 		err = errors.Join(err, r.proxy.Close())

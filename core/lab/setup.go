@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"time"
 
 	"outboxplayground/core/bus"
 	"outboxplayground/core/fault"
@@ -9,8 +10,14 @@ import (
 	"outboxplayground/core/shop"
 )
 
+// prepareLimit bounds the preparation: a broker that cannot be reached is an error
+// long before the run's own deadline.
+const prepareLimit = 60 * time.Second
+
 // prepare makes the run's own schema, topic and children.
 func (r *run) prepare(ctx context.Context, url string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
+	defer cancel()
 	if r.lock, err = takeLock(ctx, r.lab.DatabaseURL, r.schema); err != nil {
 		return err
 	}
