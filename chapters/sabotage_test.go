@@ -180,7 +180,8 @@ func noEmail(d lab.Deps, honest bus.Handler) bus.Handler {
 const killedBeforeEffect = "killed-before-effect"
 
 // Each mistake is found by the fault that is about it, with the event that shows
-// it; the same fault finds nothing in the honest chapter.
+// it, and is not what the honest chapter declares; where nothing is declared, the
+// honest chapter is run first.
 func TestSabotageIsCaught(t *testing.T) {
 	for _, c := range []struct {
 		sabotage, bus, fault string
@@ -201,9 +202,10 @@ func TestSabotageIsCaught(t *testing.T) {
 			b := newBench(t, c.bus)
 			b.Extra = []lab.Fault{lab.KillAt(killedBeforeEffect, lab.Consuming, checkpoint.BeforeEffect)}
 			spec := lab.Spec{Chapter: 3, Bus: c.bus, Fault: c.fault}
-			honest := b.run(t, spec)
-			if honest.Report.Measured.Lost != 0 || honest.Report.Valid == audit.Unknown {
-				t.Fatalf("without sabotage:\n%s", explain(honest))
+			if _, listed := lab.FaultNamed(c.fault); !listed { // the listed ones are TestMatrix's
+				if honest := b.run(t, spec); honest.Report.Measured.Lost != 0 || honest.Report.Valid != audit.True {
+					t.Fatalf("without sabotage:\n%s", explain(honest))
+				}
 			}
 			b.Env = append(b.Env, sabotageMark+"="+c.sabotage)
 			caught := b.run(t, spec)
@@ -219,8 +221,8 @@ func TestSabotageIsCaught(t *testing.T) {
 			if f := caught.Report.Faults[0]; c.fault != "none" && f.Hits == 0 {
 				t.Errorf("the fault did not hit: %+v", f)
 			}
-			if lab.Agrees(honest.Report.Declared, caught.Report) == "" && honest.Report.Declared != "" {
-				t.Errorf("the comparison with the declaration %q does not notice it", honest.Report.Declared)
+			if d := caught.Report.Declared; d != "" && lab.Agrees(d, caught.Report) == "" {
+				t.Errorf("the comparison with the declaration %q does not notice it", d)
 			}
 			b.noTraces(t)
 		})
