@@ -16,7 +16,7 @@ import (
 // The two sides of a race, by number of chapter.
 const (
 	raceNaive  = 1
-	raceOutbox = 3
+	raceOutbox = 4
 )
 
 type raceOptions struct {

@@ -50,9 +50,10 @@ type RaceResult struct {
 // MaxRace bounds the orders of one side of a race that somebody waits for.
 const MaxRace = 1000
 
-// raceOutage is the longest outage: shorter than five polls of 500 ms, after which
-// chapter 3's worker would give up.
-const raceOutage = 1500 * time.Millisecond
+// raceOutage is the longest outage: enough to place the last of MaxRace orders one
+// after the other on a busy machine. An outbox that gives up after five polls would
+// not last it; chapter 4's does.
+const raceOutage = 30 * time.Second
 
 // RaceSpec says what races: two chapters by number, how many orders each gets, and
 // the bus.
@@ -64,7 +65,7 @@ type RaceSpec struct {
 
 // Race runs two chapters side by side, each in processes of its own, through one
 // proxy and one outage: from the 13th order on, until both have placed their last
-// and the outbox's relay has met it, at most 1.5 s. The bus in memory cannot be cut
+// and the outbox's relay has met it, at most 30 s. The bus in memory cannot be cut
 // off: there the result is not conclusive. tell, which may be nil, hears of either
 // side's progress, one at a time; Text is naive or outbox. ErrSpec and the errors of
 // a bus come before anything is started.
