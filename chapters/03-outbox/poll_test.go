@@ -66,6 +66,20 @@ func TestLockedRowsArePassedOver(t *testing.T) {
 	}
 }
 
+// A row made pending by hand with its attempts spent stays where it is: giving it
+// back means attempts 0 as well.
+func TestSpentAttemptsAreNotClaimed(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 3)
+	placeOrders(t, pool, 1)
+	w := newWorker(pool, &shoptest.Bus{})
+	for attempts, want := range map[int]int{5: 0, 4: 1} {
+		if _, err := pool.Exec(t.Context(), `UPDATE outbox SET status = 'pending', attempts = $1, sent_at = NULL`, attempts); err != nil {
+			t.Fatal(err)
+		}
+		step(t, w, want)
+	}
+}
+
 func TestABatchIsAHundredRows(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 3)
 	_, err := pool.Exec(t.Context(), `INSERT INTO outbox (event_id, bus, payload)

@@ -53,6 +53,7 @@ func TestTallyCountsEveryKind(t *testing.T) {
 				noted.outbox = "sent"
 			}
 			mustExec(t, pool, aNote, noted.write(t, pool))
+			mustExec(t, pool, `UPDATE orders SET items = jsonb_build_array(event_id::text)`)
 			s := audit.Source{Chapter: c.level, DB: pool, Outbox: c.level >= 3, DeadLetters: c.level >= 6}
 			over, err := audit.Tally(t.Context(), s, true)
 			if err != nil || over != c.want {
@@ -73,12 +74,20 @@ func TestTallyCountsEveryKind(t *testing.T) {
 				sum.Orders, sum.Delivered, sum.Lost = sum.Orders+v.Orders, sum.Delivered+v.Delivered, sum.Lost+v.Lost
 				sum.Duplicated, sum.Phantom = sum.Duplicated+v.Duplicated, sum.Phantom+v.Phantom
 				sum.Stuck, sum.Pending = sum.Stuck+v.Stuck, sum.Pending+v.Pending
-				if e.Order != nil && len(e.Order.Items) != 2 {
-					t.Errorf("items %v", e.Order.Items)
+				if e.Order != nil && (len(e.Order.Items) != 1 || e.Order.Items[0] != e.EventID) {
+					t.Errorf("order %s has the items of another one: %v", e.EventID, e.Order.Items)
 				}
 			}
 			if sum != c.want {
 				t.Errorf("one by one: %+v, want %+v", sum, c.want)
+			}
+			if trails, err = audit.Trails(t.Context(), s, false); err != nil {
+				t.Fatal(err)
+			}
+			for id, e := range trails {
+				if e.Verdict.Lost+e.Verdict.Phantom > 0 {
+					t.Errorf("%s while more may come: %+v", id, e.Verdict)
+				}
 			}
 		})
 	}
