@@ -82,7 +82,9 @@ func auditIn(ctx context.Context, f *fleet, url string, c lab.Chapter, id string
 		return audit.Trail{}, err
 	}
 	defer pool.Close()
-	return audit.Event(ctx, c.Source(pool), f.backlog(c), id)
+	source := c.Source(pool)
+	source.Elsewhere = true
+	return audit.Event(ctx, source, f.backlog(c), id)
 }
 
 // backlog asks a bus what it still holds, through a connection made for the question.

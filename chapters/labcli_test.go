@@ -81,7 +81,9 @@ func TestRunCommandRefuses(t *testing.T) {
 		"does not apply":       {"1", "--bus", "nats", "--fault", "two-relays"},
 		"there is no connecti": {"1", "--bus", "inmemory", "--fault", "broker-down"},
 		"--repeat":             {"1", "--bus", "nats", "--repeat", "0"},
-		"is not the number":    {"one"},
+		"--orders":             {"1", "--bus", "nats", "--orders", "0"},
+		"--predict":            {"1", "--bus", "nats", "--predict", "-5"},
+		"is not the number":    {"1x"},
 		"no such bus":          {"1", "--bus", "pigeon"},
 	} {
 		stdout, stderr, code := b.command(t, append([]string{"run", "--json"}, args...)...)

@@ -127,6 +127,12 @@ func runExperiments(ctx context.Context, out io.Writer, o runOptions) error {
 	if err := o.spec.Check(contents()); err != nil {
 		return err
 	}
+	if o.spec.Orders < 1 { // a Spec takes 0 for "not said"
+		return fmt.Errorf("--orders: 1 to %d", lab.MaxOrders)
+	}
+	if o.predict < 0 {
+		return errors.New("--predict: 0 or more")
+	}
 	if o.repeat < 1 || o.repeat > 1000 {
 		return errors.New("--repeat: 1 to 1000")
 	}

@@ -23,6 +23,11 @@ func Redelivery(busName string) time.Duration {
 	}
 }
 
+// rabbitElsewhere is how long a listener in another process may stand still with a
+// message of RabbitMQ's in hand: after three missed heartbeats of 10 s at the latest the
+// broker takes the message back and counts it again.
+const rabbitElsewhere = 35 * time.Second
+
 // publishLimit bounds how long after its commit an order without an outbox may
 // still be on its way to the broker: the chapters' own publish deadline.
 const publishLimit = 5 * time.Second
@@ -74,10 +79,14 @@ func (t *Trail) missing() bool {
 // settledFor is how long the event has been beyond the time in which it may still
 // come without the bus counting it. Negative: not yet.
 func (t *Trail) settledFor() time.Duration {
-	if t.Outbox != nil && t.Outbox.SentAt != nil {
-		return t.AsOf.Sub(*t.Outbox.SentAt) - Redelivery(t.Bus)
+	silence := Redelivery(t.Bus)
+	if t.elsewhere && t.Bus == "rabbitmq" {
+		silence = rabbitElsewhere
 	}
-	return t.AsOf.Sub(t.Order.CreatedAt) - max(Redelivery(t.Bus), publishLimit)
+	if t.Outbox != nil && t.Outbox.SentAt != nil {
+		return t.AsOf.Sub(*t.Outbox.SentAt) - silence
+	}
+	return t.AsOf.Sub(t.Order.CreatedAt) - max(silence, publishLimit)
 }
 
 // judge fills in Verdict, Valid and Why.

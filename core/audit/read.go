@@ -24,6 +24,9 @@ type Source struct {
 	Outbox bool
 	// DeadLetters says whether it has the table dead_letters; then it has an outbox.
 	DeadLetters bool
+	// Elsewhere says that listeners of other processes take the events. RabbitMQ does
+	// not tell what those have in hand, so a silence proves something much later.
+	Elsewhere bool
 }
 
 const (
@@ -49,7 +52,7 @@ FROM dead_letters WHERE event_id = $1 ORDER BY id`
 // ordinary statements the relay or the listener could act, and the trail would
 // show a state that never was.
 func (s Source) read(ctx context.Context, eventID string) (Trail, error) {
-	t := Trail{EventID: eventID, Chapter: s.Chapter, DeadLetters: []DeadLetter{}}
+	t := Trail{EventID: eventID, Chapter: s.Chapter, DeadLetters: []DeadLetter{}, elsewhere: s.Elsewhere}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.DB, snapshot, func(tx pgx.Tx) error { return s.readIn(ctx, tx, &t) })
 	if err != nil {

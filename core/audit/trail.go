@@ -28,6 +28,8 @@ type Trail struct {
 	Verdict     Verdict      `json:"verdict"`
 	// AsOf is the database's clock when the rows were read.
 	AsOf time.Time `json:"as_of"`
+
+	elsewhere bool // of the Source
 }
 
 // Order is the row of the business.

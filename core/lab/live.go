@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"outboxplayground/core/audit"
 	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/fault"
@@ -158,6 +159,13 @@ func (l *Live) Chapter(number int) (Chapter, bool) {
 
 // DB returns the pool of a chapter's schema, nil for an unknown chapter.
 func (l *Live) DB(chapter int) *pgxpool.Pool { return l.pools[chapter] }
+
+// Source is where the audit of a chapter reads.
+func (l *Live) Source(c Chapter) audit.Source {
+	s := c.Source(l.pools[c.Number])
+	s.Elsewhere = !l.cfg.Consumer
+	return s
+}
 
 // Pause stops or resumes the relay of a chapter, on every machine.
 func (l *Live) Pause(ctx context.Context, chapter int, paused bool) error {

@@ -36,7 +36,7 @@ func (s *server) auditEvent(c *gin.Context) {
 		return
 	}
 	for _, ch := range where {
-		t, err := audit.Event(c.Request.Context(), ch.Source(s.live.DB(ch.Number)), s.live.Backlog, id)
+		t, err := audit.Event(c.Request.Context(), s.live.Source(ch), s.live.Backlog, id)
 		switch {
 		case errors.Is(err, audit.ErrUnknown):
 			continue
