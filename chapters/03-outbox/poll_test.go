@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"outboxplayground/core/bus"
+	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/pg/pgtest"
 	"outboxplayground/core/shop"
 	"outboxplayground/core/shop/shoptest"
@@ -63,6 +65,36 @@ func TestLockedRowsArePassedOver(t *testing.T) {
 	b := &shoptest.Bus{}
 	if n, err := newWorker(pool, b).Step(ctx); err != nil || n != 1 || b.Accepted()[0].ID != ids[1] {
 		t.Errorf("%d rows, %v; want the one that nobody holds", n, err)
+	}
+}
+
+// The worker that comes second finds the row marked: it neither sends it back to
+// pending nor moves the time at which it was sent.
+func TestALateMarkChangesNothing(t *testing.T) {
+	for name, failure := range map[string]error{"it was sent again": nil, "it could not be sent again": bus.ErrUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			pool, _ := pgtest.Schema(t, 3)
+			id := placeOrders(t, pool, 1)[0]
+			first := newWorker(pool, &shoptest.Bus{Fail: func(bus.Message) error { return failure }})
+			read := func() (row string) {
+				sql := `SELECT status || ' ' || attempts || ' ' || sent_at FROM outbox WHERE event_id = $1`
+				if err := pool.QueryRow(t.Context(), sql, id).Scan(&row); err != nil {
+					t.Fatal(err)
+				}
+				return row
+			}
+			var marked string
+			first.Steps = &checkpoint.Steps{}
+			first.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: id, Do: func(context.Context) error {
+				step(t, newWorker(pool, &shoptest.Bus{}), 1)
+				marked = read()
+				return nil
+			}})
+			step(t, first, 1)
+			if now := read(); now != marked || marked == "" {
+				t.Errorf("the row was %q and is %q", marked, now)
+			}
+		})
 	}
 }
 

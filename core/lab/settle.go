@@ -91,9 +91,7 @@ func (r *run) settle(ctx context.Context) error {
 }
 
 // quiesce waits until nothing can come any more: no row is pending, the bus holds
-// nothing, and no email came for longer than the bus may keep silent about a
-// message before it delivers it again. When every order has its one email and
-// nothing struck the consumer, that silence need not be long.
+// nothing, and no email came for a while.
 func (r *run) quiesce(ctx context.Context) error {
 	emails, since := -1, time.Now()
 	return poll(ctx, func() (bool, error) {
