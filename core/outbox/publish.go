@@ -48,8 +48,8 @@ func (r *Relay) publish(ctx context.Context, c claimed) published {
 	return p
 }
 
-// setTrouble begins, goes on with or ends the probing. It ends at the first
-// answer of the broker; the rows that waited are then behind the cursor.
+// setTrouble begins, goes on with or ends the probing. It ends at the first answer
+// of the broker; the cursor then stands at the oldest row, where the probe came from.
 func (r *Relay) setTrouble(probe bool, outcomes []error) {
 	before := r.lane.trouble
 	r.lane.trouble++
@@ -61,7 +61,6 @@ func (r *Relay) setTrouble(probe bool, outcomes []error) {
 	case probe && before == 0:
 		r.cfg.Log.Warn("outbox: the bus is in trouble, probing", "bus", r.name, "error", first(outcomes))
 	case !probe && before > 0:
-		r.lane.sweepNext()
 		r.cfg.Log.Info("outbox: the bus is back", "bus", r.name, "after", before)
 	}
 }

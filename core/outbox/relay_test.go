@@ -366,9 +366,25 @@ func TestLateCommitsAreFound(t *testing.T) {
 	}
 	b := &shoptest.Bus{}
 	far := relay(t, pool, b, outbox.Config{Poll: time.Hour, Batch: 2000})
-	write(t, pool, "nats", 1200)
+	near, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Rollback(context.Background())
+	write(t, pool, "nats", 600)
+	behind := bus.Message{ID: "00000000-0000-4000-8000-000000000002", Topic: "safe", Payload: []byte(`{}`)}
+	if err := outbox.Write(t.Context(), near, "nats", behind); err != nil {
+		t.Fatal(err)
+	}
+	write(t, pool, "nats", 600)
 	if res := step(t, far); res.Sent != 1200 {
 		t.Fatalf("%+v, want those that have committed", res)
+	}
+	if err := near.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if res := step(t, far); res.Sent != 1 {
+		t.Fatalf("%+v, want the row that is 600 ids behind, at once", res)
 	}
 	if err := late.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -379,5 +395,42 @@ func TestLateCommitsAreFound(t *testing.T) {
 	swept := relay(t, pool, b, outbox.Config{Poll: time.Nanosecond})
 	if res := step(t, swept); res.Sent != 1 {
 		t.Errorf("%+v, want the late row by the sweep", res)
+	}
+}
+
+// Rows far behind the cursor, such as a person's retry of a whole outage: the sweep
+// finds them, and the claims after it go on from there at once, batch by batch.
+func TestManyOldRowsAreDrainedFromTheSweepOn(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 2500)
+	again := func() {
+		exec(t, pool, `UPDATE outbox SET status = 'pending', sent_at = NULL WHERE id <= 1200`)
+	}
+	var failing error
+	db := flaky{Pool: pool, begin: func() error { return failing }}
+	r := relay(t, db, &shoptest.Bus{}, outbox.Config{Poll: time.Hour, Batch: 500})
+	for range 6 {
+		step(t, r)
+	}
+	again()
+	if res := step(t, r); res.Claimed != 0 {
+		t.Fatalf("%+v: the old rows are found without a sweep", res)
+	}
+	failing = errNetwork // after an error of the database the next claim is a sweep
+	if _, err := r.Step(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	failing = nil
+	for _, want := range []int{500, 500, 200, 0} {
+		if res := step(t, r); res.Sent != want {
+			t.Fatalf("%+v, want %d sent", res, want)
+		}
+	}
+	often := relay(t, pool, &shoptest.Bus{}, outbox.Config{Poll: time.Nanosecond, Batch: 3000})
+	write(t, pool, "nats", 1)
+	step(t, often)
+	again()
+	if res := step(t, often); res.Sent != 1200 {
+		t.Errorf("%+v, want the old rows by the sweep of the next poll", res)
 	}
 }

@@ -102,21 +102,28 @@ func TestWakeCutsTheWaitShort(t *testing.T) {
 }
 
 // Wakes come with every order. While the broker is away they must not make the lane
-// probe faster.
+// probe faster. Another lane, which is woken with it, says how much time has passed.
 func TestWakesDoNotHurryAProbe(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 5)
 	write(t, pool, "nats", 1)
-	b := &batches{Bus: shoptest.Bus{Fail: always(bus.ErrUnavailable)}}
-	r := relay(t, pool, b, outbox.Config{Probe: outbox.Backoff{Base: time.Hour}})
+	away := &batches{Bus: shoptest.Bus{Fail: always(bus.ErrUnavailable)}}
+	probing := relay(t, pool, away, outbox.Config{Probe: outbox.Backoff{Base: time.Hour}})
+	works := &shoptest.Bus{}
+	clock, err := outbox.NewRelay(pool, works, "kafka", outbox.Config{Poll: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	run(t, func() bool {
-		await(t, func() bool { return r.Counters().Deferred == 1 })
-		for range 50 {
-			r.Wake()
-			time.Sleep(time.Millisecond)
+		await(t, func() bool { return probing.Counters().Deferred == 1 })
+		for n := range 10 {
+			write(t, pool, "kafka", 1)
+			probing.Wake()
+			clock.Wake()
+			await(t, func() bool { return len(works.Accepted()) == n+1 })
 		}
 		return true
-	}, r)
-	if n := len(b.published()); n != 1 {
+	}, probing, clock)
+	if n := len(away.published()); n != 1 {
 		t.Errorf("%d publishes within an hour's back-off", n)
 	}
 }
