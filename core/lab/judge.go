@@ -38,21 +38,20 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 	if r.spec.Predicted != nil {
 		report.Predicted = map[string]int{"delivered": *r.spec.Predicted}
 	}
-	report.Valid, report.Why = r.verdict(v)
-	if doubt != "" {
-		report.Valid, report.Why = audit.Unknown, doubt
-	}
+	report.Valid, report.Why = r.verdict(v, doubt)
 	report.Not, report.AlsoNot = Broken(v)
 	report.Smallest = smallest(events)
 	report.Next = r.next()
 	return Result{Report: report, Trails: events}, nil
 }
 
-// verdict: a fault that did not hit proves nothing, and neither does a run that was
-// not over.
-func (r *run) verdict(v audit.Verdict) (audit.Validity, string) {
+// verdict: an audit in doubt of itself proves nothing, nor does a fault that did not
+// hit or a run that was not over.
+func (r *run) verdict(v audit.Verdict, doubt string) (audit.Validity, string) {
 	died := r.unplannedDeath()
 	switch {
+	case doubt != "":
+		return audit.Unknown, doubt
 	case died != nil:
 		return audit.Unknown, died.Error() + ", so this run proves nothing"
 	case r.fault.Name != "none" && r.report.Hits == 0:

@@ -77,8 +77,11 @@ func TestVerdictNeedsAHitAndAnEnd(t *testing.T) {
 	} {
 		r := &run{over: c.over, report: FaultReport{Hits: c.hits}}
 		r.fault.Name = c.fault
-		if got, why := r.verdict(c.v); got != c.want || why == "" {
+		if got, why := r.verdict(c.v, ""); got != c.want || why == "" {
 			t.Errorf("%+v: %s (%s)", c, got, why)
+		}
+		if got, why := r.verdict(c.v, "it contradicts itself"); got != audit.Unknown || why != "it contradicts itself" {
+			t.Errorf("%+v, of an audit in doubt: %s (%s)", c, got, why)
 		}
 	}
 }
