@@ -112,7 +112,7 @@ func openLive(ctx context.Context, f *fleet, cfg lab.LiveConfig) (*lab.Live, ser
 	cfg.DatabaseURL, cfg.Buses, cfg.Log = db.URL, startingBuses(), stderrLog()
 	live, err := lab.NewLive(ctx, cfg)
 	if err != nil {
-		return nil, db, fmt.Errorf("PostgreSQL at %s: %w", servers.Redact(db.URL), err)
+		return nil, db, fmt.Errorf("PostgreSQL at %s: %w; start it, correct DATABASE_URL, or unset it for a private one", servers.Redact(db.URL), err)
 	}
 	return live, db, nil
 }

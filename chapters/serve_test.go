@@ -129,3 +129,12 @@ func notes(t *testing.T, p *process) string {
 	}
 	return all
 }
+
+// Only an address that is taken has a holder.
+func TestAnAddressThatIsNone(t *testing.T) {
+	for _, addr := range []string{"nonsense", "127.0.0.1:99999"} {
+		if _, err := listen(t.Context(), addr); err == nil || strings.Contains(err.Error(), "another program") || !strings.Contains(err.Error(), "host:port") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
