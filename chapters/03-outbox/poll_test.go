@@ -174,3 +174,45 @@ func TestRunOutlivesTheDatabase(t *testing.T) {
 		t.Errorf("Run: %v", err)
 	}
 }
+
+// obedient is a bus that gives up when its context does.
+type obedient struct{ shoptest.Bus }
+
+func (b *obedient) Publish(ctx context.Context, msgs ...bus.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		return errors.New("a publish without a deadline")
+	}
+	return b.Bus.Publish(ctx, msgs...)
+}
+
+// Told to stop just before a publish, the worker publishes all the same: broken off,
+// it may have arrived, and would cost the row an attempt.
+func TestAStopDoesNotCutAPublishShort(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 3)
+	placeOrders(t, pool, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	w := newWorker(pool, &obedient{})
+	w.Steps = &checkpoint.Steps{}
+	w.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforePublish, Do: func(context.Context) error { stop(); return nil }})
+	if _, err := w.Step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := withStatus(t, pool, "sent", 0); n != 1 {
+		t.Errorf("%d rows sent, want 1", n)
+	}
+}
+
+// A claim that found nothing is a step as well: the lab waits for it.
+func TestAnEmptyClaimIsReported(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 3)
+	var seen []checkpoint.Name
+	w := newWorker(pool, &shoptest.Bus{})
+	w.Steps = &checkpoint.Steps{Observe: func(at checkpoint.Name, _ string) { seen = append(seen, at) }}
+	step(t, w, 0)
+	if len(seen) != 1 || seen[0] != checkpoint.Claimed {
+		t.Errorf("reported %v, want one claim", seen)
+	}
+}
