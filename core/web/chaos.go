@@ -16,8 +16,8 @@ import (
 // outageAnswer is the outage of one bus.
 type outageAnswer struct {
 	Bus     string    `json:"bus"`
-	Since   time.Time `json:"since"`
-	Expires time.Time `json:"expires"`
+	Since   time.Time `json:"since,omitzero"` // zero: there was none
+	Expires time.Time `json:"expires,omitzero"`
 	Hits    int64     `json:"hits"` // connections cut and dials refused
 }
 

@@ -113,7 +113,7 @@ func (s *server) retryRow(c *gin.Context) {
 		fail(c, p)
 		return
 	}
-	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
+	id, err := rowID(c)
 	if err != nil {
 		fail(c, unknownRow(ch, c.Param("id")))
 		return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -85,10 +86,22 @@ func (s *server) cellFilter(c *gin.Context) (func(lab.Guarantee) bool, *problem)
 		return nil, invalid(fieldError{"fault", "unknown; GET /faults lists them"})
 	}
 	variant, _ := in.str("variant")
+	if !s.anyVariant(variant) {
+		return nil, newProblem(http.StatusBadRequest, "unknown_variant",
+			fmt.Sprintf("no chapter has a variant %q", shorten(variant)), "GET /chapters lists them")
+	}
 	return func(g lab.Guarantee) bool {
 		return (chapter == 0 || g.Chapter == chapter) && (busName == "" || g.Bus == busName) &&
 			(fault == "" || g.Fault == fault) && (variant == "" || g.Variant == variant)
 	}, nil
+}
+
+// anyVariant tells whether some chapter has a variant of that name; "" is any.
+func (s *server) anyVariant(name string) bool {
+	return slices.ContainsFunc(s.live.Chapters(), func(ch lab.Chapter) bool {
+		_, ok := ch.Variant(name)
+		return ok
+	})
 }
 
 // WriteText writes a line a cell.

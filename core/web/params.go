@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
 )
 
 // param is a parameter of a call: how it is called, and how it is read.
@@ -62,6 +64,15 @@ func parseNumber(s string) (any, error) {
 		return nil, fmt.Errorf("must be a whole number")
 	}
 	return n, nil
+}
+
+// rowID reads the number of a row from the path, spelt as we spell it.
+func rowID(c *gin.Context) (int64, error) {
+	n, err := parseNumber(c.Param("id"))
+	if err != nil {
+		return 0, err
+	}
+	return n.(int64), nil
 }
 
 // single refuses a parameter that was given more than once: nobody can know which

@@ -32,7 +32,7 @@ func (s *server) replayLetter(c *gin.Context) {
 		fail(c, p)
 		return
 	}
-	id, err := strconv.ParseInt(c.Param("id"), 10, 64)
+	id, err := rowID(c)
 	if err != nil {
 		fail(c, unknownLetter(ch, c.Param("id")))
 		return
