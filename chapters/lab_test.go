@@ -2,21 +2,17 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outboxplayground/brokers"
 	"outboxplayground/core/lab"
 	"outboxplayground/core/pg"
+	"outboxplayground/core/pg/pgtest"
 	"outboxplayground/infra/servers"
 	"outboxplayground/infra/servers/servertest"
 )
@@ -40,7 +36,7 @@ func newBench(t *testing.T, buses ...string) *bench {
 			known.add(named(t.Context(), name, servertest.URL(t, name)))
 		}
 	}
-	db := database(t)
+	db := pgtest.Database(t)
 	l, err := newLab(db, known.where)
 	if err != nil {
 		t.Fatal(err)
@@ -55,35 +51,6 @@ func newBench(t *testing.T, buses ...string) *bench {
 	}
 	t.Cleanup(pool.Close)
 	return &bench{Lab: l, t: t, pool: pool}
-}
-
-// database makes a database that is gone when the test ends.
-func database(t *testing.T) string {
-	t.Helper()
-	base := servertest.URL(t, "postgres")
-	name := "lab_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
-	admin := func(sql string) error {
-		conn, err := pgx.Connect(context.Background(), base)
-		if err != nil {
-			return err
-		}
-		_, err = conn.Exec(context.Background(), sql)
-		_ = conn.Close(context.Background())
-		return err
-	}
-	if err := admin("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := admin("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
-			t.Errorf("the test's database stays behind: %v", err)
-		}
-	})
-	if u, err := url.Parse(base); err == nil && u.Scheme != "" {
-		u.Path = "/" + name
-		return u.String()
-	}
-	return base + " dbname=" + name
 }
 
 // env is the environment of a command that shall work where the bench does.

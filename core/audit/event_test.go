@@ -81,7 +81,7 @@ func source(pool *pgxpool.Pool) audit.Source {
 }
 
 func TestEveryVerdict(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 3)
+	pool, _ := pgtest.Alone(t, 3)
 	tests := []struct {
 		name    string
 		story   story
@@ -144,7 +144,7 @@ func TestEveryVerdict(t *testing.T) {
 // Silence proves nothing before the bus's time to deliver again is over, nor while
 // an order without an outbox may still be on its way to the broker.
 func TestSilenceProvesNothingTooEarly(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 3)
+	pool, _ := pgtest.Alone(t, 3)
 	for _, tt := range []struct {
 		bus   string
 		story story
@@ -172,7 +172,7 @@ func TestSilenceProvesNothingTooEarly(t *testing.T) {
 }
 
 func TestNoRowAtAllIsUnknown(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 3)
+	pool, _ := pgtest.Alone(t, 3)
 	_, err := audit.Event(t.Context(), source(pool), neverAsked(t), uuid.NewString())
 	if !errors.Is(err, audit.ErrUnknown) {
 		t.Errorf("%v, want ErrUnknown", err)
@@ -184,7 +184,7 @@ func TestNoRowAtAllIsUnknown(t *testing.T) {
 func TestAnOpenTransactionIsNoPhantomYet(t *testing.T) {
 	for _, end := range []string{"COMMIT", "ROLLBACK"} {
 		t.Run(end, func(t *testing.T) {
-			pool, _ := pgtest.Schema(t, 3)
+			pool, _ := pgtest.Alone(t, 3)
 			tx, err := pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -213,7 +213,7 @@ func TestAnOpenTransactionIsNoPhantomYet(t *testing.T) {
 
 // A prepared transaction has no session any more, and can be committed all the same.
 func TestAPreparedTransactionIsNoPhantomYet(t *testing.T) {
-	pool, schema := pgtest.Schema(t, 3)
+	pool, schema := pgtest.Alone(t, 3)
 	var allowed string
 	if err := pool.QueryRow(t.Context(), `SHOW max_prepared_transactions`).Scan(&allowed); err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestAPreparedTransactionIsNoPhantomYet(t *testing.T) {
 // The order that commits between the first look and the question about open
 // transactions must be found by the second look.
 func TestAnOrderCommittedMeanwhileIsFound(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 3)
+	pool, _ := pgtest.Alone(t, 3)
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestAnOrderCommittedMeanwhileIsFound(t *testing.T) {
 
 // The same for an event that the listener handled while the bus was being asked.
 func TestAnEventHandledMeanwhileIsNotLost(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 3)
+	pool, _ := pgtest.Alone(t, 3)
 	id := story{order: "1 min", outbox: "sent", sent: "1 min"}.write(t, pool)
 	handledNow := func(ctx context.Context, _ int, _ string) (int64, error) {
 		_, err := pool.Exec(ctx, anEffect, id)
@@ -281,7 +281,7 @@ func TestAnEventHandledMeanwhileIsNotLost(t *testing.T) {
 }
 
 func TestTheTrailAsJSONAndText(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 3)
+	pool, _ := pgtest.Alone(t, 3)
 	id := story{order: "1 min", outbox: "sent", effects: 2}.write(t, pool)
 	mustExec(t, pool, `UPDATE orders SET user_id = E'u\x1b[31m' WHERE event_id = $1`, id)
 	trail, err := audit.Event(t.Context(), source(pool), neverAsked(t), id)

@@ -42,7 +42,7 @@ func TestDeadLetters(t *testing.T) {
 			audit.False, audit.Verdict{Stuck: 1}, "after 5 attempts"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pool, _ := pgtest.Schema(t, 6)
+			pool, _ := pgtest.Alone(t, 6)
 			id := tt.story.write(t, pool)
 			mustExec(t, pool, aLetter, id, tt.letter)
 			mustExec(t, pool, anUnnamedLetter) // of no event: it changes nothing
@@ -77,7 +77,7 @@ func TestDeadLetters(t *testing.T) {
 }
 
 func TestAbsorbedDeliveriesAreSaid(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 6)
+	pool, _ := pgtest.Alone(t, 6)
 	id := story{order: "1 min", outbox: "sent", effects: 1}.write(t, pool)
 	mustExec(t, pool, `UPDATE processed SET deliveries = 3 WHERE event_id = $1`, id)
 	s := audit.Source{Chapter: 6, DB: pool, Outbox: true, DeadLetters: true}
@@ -93,7 +93,7 @@ func TestAbsorbedDeliveriesAreSaid(t *testing.T) {
 // A dead letter is no loss: the message is there. Where the table is missing or empty,
 // what was sent and has no email is lost as before.
 func TestLostWithDeadLetterTable(t *testing.T) {
-	pool, _ := pgtest.Schema(t, 6)
+	pool, _ := pgtest.Alone(t, 6)
 	id := story{order: "1 min", outbox: "sent", sent: "50 s"}.write(t, pool)
 	s := audit.Source{Chapter: 6, DB: pool, Outbox: true, DeadLetters: true}
 	want := audit.Verdict{Orders: 1, Lost: 1}

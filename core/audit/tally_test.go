@@ -43,7 +43,7 @@ func TestTallyCountsEveryKind(t *testing.T) {
 		{6, withOutbox, all},
 	} {
 		t.Run(fmt.Sprintf("level %d", c.level), func(t *testing.T) {
-			pool, _ := pgtest.Schema(t, c.level)
+			pool, _ := pgtest.Alone(t, c.level)
 			for _, s := range c.stories {
 				s.write(t, pool)
 			}

@@ -8,21 +8,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"outboxplayground/brokers/inmemory"
 	"outboxplayground/core/bus"
 	"outboxplayground/core/lab"
 	"outboxplayground/core/pg/pgtest"
 	"outboxplayground/core/web"
-	"outboxplayground/infra/servers/servertest"
 )
 
 // playground is a whole one: a database of its own, the tiny chapters, the bus in
@@ -43,7 +38,7 @@ type playground struct {
 // off, kafka never comes, rabbitmq and redis are off too.
 func start(t *testing.T, change ...func(*web.Options)) *playground {
 	t.Helper()
-	p := &playground{t: t, db: database(t), contract: readContract(t),
+	p := &playground{t: t, db: pgtest.Database(t), contract: readContract(t),
 		entered: make(chan struct{}), release: make(chan struct{}), dropped: make(chan struct{}, 100), mended: new(atomic.Bool)}
 	live, err := lab.NewLive(t.Context(), lab.LiveConfig{
 		Chapters: []lab.Chapter{naiveChapter(p.entered, p.release), outboxChapter(), inboxChapter(p.mended)}, DatabaseURL: p.db,
@@ -109,37 +104,6 @@ func (p *playground) until(what string, done func() bool) {
 			p.t.Fatalf("not within 15 s: %s", what)
 		}
 	}
-}
-
-// database makes a database for this test alone: the chapters' schemas have fixed
-// names, and other packages' tests may be using them on the same server.
-func database(t *testing.T) string {
-	t.Helper()
-	base := servertest.URL(t, "postgres")
-	name := "web_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
-	admin := func(sql string) error {
-		ctx := context.Background()
-		conn, err := pgx.Connect(ctx, base)
-		if err != nil {
-			return err
-		}
-		defer conn.Close(ctx)
-		_, err = conn.Exec(ctx, sql)
-		return err
-	}
-	if err := admin("CREATE DATABASE " + name); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := admin("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
-			t.Errorf("the test's database stays behind: %v", err)
-		}
-	})
-	if u, err := url.Parse(base); err == nil && u.Scheme != "" {
-		u.Path = "/" + name
-		return u.String()
-	}
-	return base + " dbname=" + name
 }
 
 // answer is what came back.

@@ -3,6 +3,8 @@ package pgtest
 
 import (
 	"context"
+	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -18,8 +20,19 @@ import (
 // level, and the schema's name. Both are gone when the test ends.
 func Schema(t testing.TB, chapter int) (*pgxpool.Pool, string) {
 	t.Helper()
-	url := servertest.URL(t, "postgres")
-	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
+	return schemaIn(t, servertest.URL(t, "postgres"), chapter)
+}
+
+// Alone is Schema in a database of its own, for tests that look at what else goes
+// on in the database: open transactions, for example.
+func Alone(t testing.TB, chapter int) (*pgxpool.Pool, string) {
+	t.Helper()
+	return schemaIn(t, Database(t), chapter)
+}
+
+func schemaIn(t testing.TB, url string, chapter int) (*pgxpool.Pool, string) {
+	t.Helper()
+	name := newName("test")
 	ctx := context.Background()
 	if err := pg.MigratePlayground(ctx, url); err != nil {
 		t.Fatal(err)
@@ -39,6 +52,41 @@ func Schema(t testing.TB, chapter int) (*pgxpool.Pool, string) {
 		pool.Close()
 	})
 	return pool, name
+}
+
+// Database makes a database on the shared server and returns its URL. It is gone
+// when the test ends.
+func Database(t testing.TB) string {
+	t.Helper()
+	base, name := servertest.URL(t, "postgres"), newName("test")
+	if err := admin(base, "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := admin(base, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("the test's database stays behind: %v", err)
+		}
+	})
+	if u, err := url.Parse(base); err == nil && u.Scheme != "" {
+		u.Path = "/" + name
+		return u.String()
+	}
+	return base + " dbname=" + name
+}
+
+func newName(kind string) string {
+	return kind + "_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
+}
+
+// admin runs one statement on a connection of its own.
+func admin(url, sql string) error {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
 }
 
 // Count returns the single number that a query yields.
