@@ -113,7 +113,7 @@ func (r *Relay) databaseFailed(err error) {
 	r.lane.dbErrors++
 	r.lane.sweepNext()
 	r.counts.dbErrors.Add(1)
-	r.cfg.Log.Warn("outbox: database", "bus", r.name, "in_a_row", r.lane.dbErrors, "error", err)
+	r.cfg.Log.Warn("outbox: database", "in_a_row", r.lane.dbErrors, "error", err)
 }
 
 // again recognises serialization_failure and deadlock_detected.

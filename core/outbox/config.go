@@ -36,7 +36,8 @@ type Config struct {
 	Gate func(ctx context.Context, tx pgx.Tx) (bool, error)
 	// Steps are told where every row is. Default: nil, nobody.
 	Steps *checkpoint.Steps
-	// Log is told when trouble begins and ends. Default: discarded.
+	// Log is told when trouble begins and ends. It does not say which bus that is:
+	// give it one that does, by With. Default: discarded.
 	Log *slog.Logger
 }
 

@@ -59,9 +59,9 @@ func (r *Relay) setTrouble(probe bool, outcomes []error) {
 	r.counts.trouble.Store(int64(r.lane.trouble))
 	switch {
 	case probe && before == 0:
-		r.cfg.Log.Warn("outbox: the bus is in trouble, probing", "bus", r.name, "error", first(outcomes))
+		r.cfg.Log.Warn("outbox: the bus is in trouble, probing", "error", first(outcomes))
 	case !probe && before > 0:
-		r.cfg.Log.Info("outbox: the bus is back", "bus", r.name, "after", before)
+		r.cfg.Log.Info("outbox: the bus is back", "after", before)
 	}
 }
 

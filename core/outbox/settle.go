@@ -100,7 +100,7 @@ func (r *Relay) absorb(s settled) {
 	c.deferred.Add(int64(len(s.plan.Deferred)))
 	c.conflicts.Add(int64(s.conflicts))
 	if s.conflicts > 0 {
-		r.cfg.Log.Warn("outbox: rows were somebody else's by then", "bus", r.name, "conflicts", s.conflicts)
+		r.cfg.Log.Warn("outbox: rows were somebody else's by then", "conflicts", s.conflicts)
 	}
 }
 
