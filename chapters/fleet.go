@@ -175,6 +175,52 @@ func (f *fleet) nobodyFor(ctx context.Context) bool {
 	return true
 }
 
+// errOwnerGone ends a process whose servers belonged to another one.
+var errOwnerGone = errors.New("the playground whose servers this process uses has ended:" +
+	" start it, then this command again")
+
+// whileOwned returns a context that ends, with errOwnerGone as its cause, when the
+// servers of this process have lost the process that runs them. Its servers come
+// back on other ports, so waiting for them would be in vain.
+func (f *fleet) whileOwned(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	owner, err := servers.ReadEndpoints(f.home)
+	if f.release != nil || os.Getenv(servers.Variable("postgres")) != "" || err != nil {
+		return ctx, func() { cancel(nil) }
+	}
+	var watch sync.WaitGroup
+	watch.Go(func() { f.watch(ctx, owner.PID, cancel) })
+	return ctx, func() {
+		cancel(nil)
+		watch.Wait()
+	}
+}
+
+// watch cancels when the owner is another one than at the start, or none.
+func (f *fleet) watch(ctx context.Context, pid int, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if now, err := servers.ReadEndpoints(f.home); err != nil || now.PID != pid {
+			cancel(errOwnerGone)
+			return
+		}
+	}
+}
+
+// ownerGone is errOwnerGone where that is why ctx has ended.
+func ownerGone(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errOwnerGone) {
+		return errOwnerGone
+	}
+	return nil
+}
+
 // note remembers a server and, if we own the home, tells the others.
 func (f *fleet) note(info servers.Info) {
 	f.mu.Lock()

@@ -69,6 +69,8 @@ func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions
 		return err
 	}
 	defer live.Close()
+	ctx, release := f.whileOwned(ctx)
+	defer release()
 	var attaching sync.WaitGroup
 	defer attaching.Wait()
 	attaching.Go(func() {
@@ -80,7 +82,7 @@ func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions
 			out.bus(b)
 		})
 	})
-	return live.Run(ctx)
+	return errors.Join(live.Run(ctx), ownerGone(ctx))
 }
 
 // checkBuses refuses the bus that cannot be reached from another process.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,16 +92,21 @@ func labFor(ctx context.Context, buses []string) (*lab.Lab, func(), error) {
 		defer cancel()
 		f.close(ctx)
 	}
+	if f.release != nil {
+		out.line("starting what no URL names, for this command: postgres, %s", strings.Join(buses, ", "))
+	}
+	var where directory
+	var brought sync.WaitGroup
+	for _, name := range buses {
+		if name != inMemory {
+			brought.Go(func() { where.add(f.bring(ctx, name)) })
+		}
+	}
 	db := f.bring(ctx, "postgres")
+	brought.Wait()
 	if db.URL == "" {
 		done()
 		return nil, nil, fmt.Errorf("PostgreSQL is needed: %s: %s", db.Note, db.Fix)
-	}
-	var where directory
-	for _, name := range buses {
-		if name != inMemory {
-			where.add(f.bring(ctx, name))
-		}
 	}
 	l, err := newLab(db.URL, where.where)
 	if err != nil {

@@ -138,3 +138,40 @@ func TestAnAddressThatIsNone(t *testing.T) {
 		}
 	}
 }
+
+// A relay whose playground has ended says so and ends: that playground's servers
+// will not come back where they were.
+func TestARoleEndsWithItsPlayground(t *testing.T) {
+	home, err := os.MkdirTemp("", "playground-home")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(home)
+	if err := os.Chmod(home, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := servers.Find("postgres"); err != nil && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	}
+	env := map[string]string{"OUTBOX_PLAYGROUND_HOME": home}
+	p := startServe(t, env, "--roles", "producer")
+	p.waitReady("nats")
+	relay := startCommand(t, env, "relay", "--bus", "nats")
+	p.sentBy(relay)
+	p.stop()
+	select {
+	case <-relay.done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the relay goes on without its playground:\n%s", relay.output())
+	}
+	if code := relay.cmd.ProcessState.ExitCode(); code != exitCouldNotRun || !strings.Contains(relay.output(), "has ended") {
+		t.Errorf("exit %d:\n%s", code, relay.output())
+	}
+}
+
+// sentBy waits until a relay has sent an order.
+func (p *process) sentBy(relay *process) {
+	p.t.Helper()
+	p.order("?bus=nats")
+	eventually(p.t, 30*time.Second, "the relay to send: "+relay.output(), func() bool { return p.outboxMetrics()["pending"] == 0.0 })
+}

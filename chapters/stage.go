@@ -33,7 +33,7 @@ func (st *stage) serve(ctx context.Context, l net.Listener) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := st.fleet.whileOwned(ctx)
 	defer cancel()
 	var parts sync.WaitGroup
 	parts.Go(func() { _ = st.live.Run(ctx) }) // its only end is that of ctx
@@ -52,12 +52,13 @@ func (st *stage) serve(ctx context.Context, l net.Listener) error {
 		err = shutDown(ctx, server)
 	case err = <-failed:
 	}
+	gone := ownerGone(ctx)
 	cancel()
 	parts.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}
-	return err
+	return errors.Join(err, gone)
 }
 
 // requestLimit is how much of the stop's time belongs to requests under way.
