@@ -28,7 +28,7 @@ func (t *Trail) Words() string {
 	add(v.Lost, "✗ lost")
 	add(v.Duplicated, "⧉ duplicated")
 	add(v.Phantom, "⚠ phantom")
-	add(v.Stuck, "✗ stuck")
+	add(v.Stuck, "■ stuck")
 	add(v.Pending, "… pending")
 	return strings.Join(words, ", ")
 }
@@ -54,8 +54,12 @@ func (t *Trail) writeRows(w io.Writer) {
 		fmt.Fprintf(w, "orders\t%s none\n", symbol(false))
 	}
 	if o := t.Outbox; o != nil {
+		at := o.CreatedAt
+		if o.SentAt != nil {
+			at = o.SentAt
+		}
 		fmt.Fprintf(w, "outbox\t%s %s\t%s\trow %d, failed attempts %d%s\n",
-			mark(o.Status), o.Status, stamp(o.CreatedAt), o.ID, o.Attempts, lastError(o.LastError))
+			mark(o.Status), o.Status, stamp(at), o.ID, o.Attempts, lastError(o.LastError))
 	}
 	for _, p := range t.Processed {
 		fmt.Fprintf(w, "processed\t%s row\t%s\tby %s from %s, deliveries %d\n",

@@ -81,13 +81,18 @@ func (l *Live) Bus(name string) (BusInfo, error) {
 	return BusInfo{}, fmt.Errorf("%w: %q", ErrUnknownBus, name)
 }
 
-// DefaultBus is rabbitmq where it is ready, else nats, else inmemory.
+// slowest is the bus that is not waited for: it takes seconds to start.
+const slowest = "rabbitmq"
+
+// DefaultBus is rabbitmq where it is ready, else nats unless that is off, else
+// inmemory: whoever names no bus shall not get the one that forgets everything just
+// because another is still starting.
 func (l *Live) DefaultBus() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, name := range defaultBuses() {
 		for _, b := range l.infos {
-			if b.Name == name && b.State == Ready {
+			if b.Name == name && (b.State == Ready || b.State == Starting && name != slowest) {
 				return name
 			}
 		}

@@ -133,7 +133,7 @@ func raceSide(r Report) RaceSide {
 // WriteText writes the result as an aligned table.
 func (r RaceResult) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%d orders on %s\torders\t✓ delivered\t✗ lost\t⧉ duplicated\t✗ stuck\t… pending\n", r.Count, r.Bus)
+	fmt.Fprintf(w, "%d orders on %s\torders\t✓ delivered\t✗ lost\t⧉ duplicated\t■ stuck\t… pending\n", r.Count, r.Bus)
 	for _, side := range []struct {
 		name string
 		RaceSide

@@ -66,7 +66,7 @@ func (s Spec) Check(chapters []Chapter) error {
 func (s Spec) check(chapters []Chapter, faults []Fault) (Chapter, Variant, Fault, error) {
 	c, ok := find(chapters, s.Chapter)
 	if !ok {
-		return c, Variant{}, Fault{}, specError("there is no chapter %d", s.Chapter)
+		return c, Variant{}, Fault{}, specError("there is no chapter %d; there are 1 to %d", s.Chapter, len(chapters))
 	}
 	v, ok := c.Variant(s.Variant)
 	if !ok {

@@ -22,14 +22,14 @@ func (res Result) WriteText(out io.Writer) error {
 		fmt.Fprintf(w, "fault\t%s\n", f.words())
 	}
 	if p, ok := r.Predicted["delivered"]; ok {
-		fmt.Fprintf(w, "predicted\t%d delivered\n", p)
+		fmt.Fprintf(w, "predicted\t%d delivered%s\n", p, comparedWith(r.Measured.Delivered, p))
 	}
 	fmt.Fprintf(w, "measured\t%s\n", measuredWords(r))
 	fmt.Fprintf(w, "valid\t%s: %s\n", r.Valid, r.Why)
 	if len(r.Not) > 0 {
-		fmt.Fprintf(w, "broken\tnot %s", strings.Join(r.Not, ", "))
+		fmt.Fprintf(w, "broken\t%s", strings.Join(r.Not, ", "))
 		if len(r.AlsoNot) > 0 {
-			fmt.Fprintf(w, "; hence not %s", strings.Join(r.AlsoNot, ", "))
+			fmt.Fprintf(w, "; hence also %s", strings.Join(r.AlsoNot, ", "))
 		}
 		fmt.Fprintln(w)
 	}
@@ -78,6 +78,18 @@ func (f FaultReport) words() string {
 		text += fmt.Sprintf(" (on the network: %d in %.0f ms)", f.Network, f.Ms)
 	}
 	return text
+}
+
+// comparedWith says whether a prediction has come true.
+func comparedWith(measured, predicted int) string {
+	switch {
+	case measured == predicted:
+		return ": as measured"
+	case measured < predicted:
+		return fmt.Sprintf(": %d too many", predicted-measured)
+	default:
+		return fmt.Sprintf(": %d too few", measured-predicted)
+	}
 }
 
 // measuredWords names every count that is not zero, with its symbol.

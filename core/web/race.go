@@ -47,7 +47,9 @@ func (s *server) race(c *gin.Context) {
 		return
 	}
 	result.Count, result.Bus = count, b.Name
-	reply(c, http.StatusOK, &raceAnswer{result, []next{{"the table of contents", curl(c, http.MethodGet, "/chapters")}}})
+	reply(c, http.StatusOK, &raceAnswer{result, []next{
+		{"the naive side, event by event", curl(c, http.MethodGet, "/audit/run/"+result.Naive.Run+".txt")},
+		{"the outbox side", curl(c, http.MethodGet, "/audit/run/"+result.Outbox.Run+".txt")}}})
 }
 
 func (s *server) readRace(in input) (int, lab.BusInfo, *problem) {

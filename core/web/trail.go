@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,6 +21,16 @@ type trailAnswer struct {
 	audit.Trail
 	Next  []next            `json:"next"`
 	Links map[string]string `json:"links"`
+}
+
+// WriteText writes the trail, and what makes sense after it.
+func (a *trailAnswer) WriteText(out io.Writer) error {
+	if err := a.Trail.WriteText(out); err != nil {
+		return err
+	}
+	w := newTable(out)
+	writeNext(w, a.Next)
+	return w.Flush()
 }
 
 // auditEvent looks in the named chapter, else in chapter 3 and then in the others:
