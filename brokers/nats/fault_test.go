@@ -13,17 +13,18 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"outboxplayground/brokers/brokertest/wire"
 	"outboxplayground/core/bus"
 )
 
 func TestCutBeforeTheAcknowledgementIsAmbiguous(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		f := &faulty{}
-		b := open(t, url, Options{}, f.dial)
+		f := &wire.Wire{}
+		b := open(t, url, Options{}, f.Dial)
 		if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
 			t.Fatal(err)
 		}
-		release := f.hold()
+		release := f.Hold()
 		answer := make(chan error, 1)
 		msgs := messages(3)
 		go func() { answer <- b.Publish(within(t, 20*time.Second), msgs...) }()
@@ -33,7 +34,7 @@ func TestCutBeforeTheAcknowledgementIsAmbiguous(t *testing.T) {
 		}
 		defer other.Close()
 		eventually(t, "stored, not acknowledged", func() bool { return backlog(t, other) == 4 })
-		f.cut(true)
+		f.Cut(true)
 		release()
 		err = <-answer
 		if got := classes(err, 3); got != "ambiguous ambiguous ambiguous" {
@@ -44,7 +45,7 @@ func TestCutBeforeTheAcknowledgementIsAmbiguous(t *testing.T) {
 		if got := classes(err, 2); got != "unavailable unavailable" || time.Since(began) > 100*time.Millisecond {
 			t.Error(got, err, time.Since(began))
 		}
-		f.heal()
+		f.Heal()
 		eventually(t, "published after the cut", func() bool { return b.Publish(within(t, 5*time.Second), messages(1)...) == nil })
 		// The consumer's own count may lag behind the stream.
 		eventually(t, "all of it to be counted", func() bool { return backlog(t, other) >= 5 })
@@ -56,12 +57,12 @@ func TestCutBeforeTheAcknowledgementIsAmbiguous(t *testing.T) {
 
 func TestDeadlineIsObeyedWhileTheServerStalls(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		f := &faulty{}
-		b := open(t, url, Options{}, f.dial)
+		f := &wire.Wire{}
+		b := open(t, url, Options{}, f.Dial)
 		if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
 			t.Fatal(err)
 		}
-		release := f.hold()
+		release := f.Hold()
 		defer release()
 		for range 3 {
 			began := time.Now()
@@ -84,9 +85,9 @@ func TestDeadlineIsObeyedWhileTheServerStalls(t *testing.T) {
 
 func TestLargePayloadsIntoAStalledSocketObeyTheDeadline(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		f := &faulty{}
-		b := open(t, url, Options{}, f.dial)
-		defer f.stall()()
+		f := &wire.Wire{}
+		b := open(t, url, Options{}, f.Dial)
+		defer f.Stall()()
 		msgs := messages(8)
 		for i := range msgs {
 			msgs[i].Payload = make([]byte, 512<<10)
@@ -111,14 +112,14 @@ func TestLargePayloadsIntoAStalledSocketObeyTheDeadline(t *testing.T) {
 
 func TestConsumerSurvivesACut(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		f := &faulty{}
-		b := open(t, url, Options{}, f.dial)
+		f := &wire.Wire{}
+		b := open(t, url, Options{}, f.Dial)
 		r := receive(t, b, "mail", nil)
 		if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "received", func() bool { return len(r.all()) == 1 })
-		f.cut(false)
+		f.Cut(false)
 		eventually(t, "published again", func() bool { return b.Publish(within(t, 5*time.Second), messages(1)...) == nil })
 		eventually(t, "received again", func() bool { return len(r.all()) >= 2 })
 	})
@@ -142,8 +143,8 @@ func TestHeldMessagesGoBackWhenASubscriptionEnds(t *testing.T) {
 // TestMessagesOnTheirWayGoBackWhenASubscriptionEnds has them stopped on the wire.
 func TestMessagesOnTheirWayGoBackWhenASubscriptionEnds(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
-		f := &faulty{}
-		b := open(t, url, Options{AckWait: time.Minute}, f.dial)
+		f := &wire.Wire{}
+		b := open(t, url, Options{AckWait: time.Minute}, f.Dial)
 		other, err := Open(within(t, 5*time.Second), bus.Config{URL: url, Prefix: b.cfg.Prefix}, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +159,7 @@ func TestMessagesOnTheirWayGoBackWhenASubscriptionEnds(t *testing.T) {
 		}
 		first := receive(t, b, "mail", nil)
 		eventually(t, "asks for messages", func() bool { return info().NumWaiting == 1 })
-		release := f.hold()
+		release := f.Hold()
 		if err := other.Publish(within(t, 5*time.Second), messages(10)...); err != nil {
 			t.Fatal(err)
 		}
@@ -251,13 +252,13 @@ func TestOpenWithoutAServer(t *testing.T) {
 }
 
 func TestOpenIntoABlackHoleObeysItsContext(t *testing.T) {
-	f := &faulty{}
+	f := &wire.Wire{}
 	s := embedded(t, t.TempDir(), natsserver.RANDOM_PORT, nil)
 	defer halt(s)
-	release := f.hold()
+	release := f.Hold()
 	defer release()
 	began := time.Now()
-	b, err := Open(within(t, 300*time.Millisecond), bus.Config{URL: s.ClientURL(), Dial: f.dial}, Options{})
+	b, err := Open(within(t, 300*time.Millisecond), bus.Config{URL: s.ClientURL(), Dial: f.Dial}, Options{})
 	if err != nil || time.Since(began) > 600*time.Millisecond {
 		t.Fatal(err, time.Since(began))
 	}

@@ -9,16 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"outboxplayground/brokers/brokertest/wire"
 	"outboxplayground/core/bus"
 )
 
 func TestCutBeforeTheConfirmIsAmbiguous(t *testing.T) {
-	f := &faulty{}
-	b := open(t, Options{}, f.dial)
+	f := &wire.Wire{}
+	b := open(t, Options{}, f.Dial)
 	if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
 		t.Fatal(err)
 	}
-	release := f.hold()
+	release := f.Hold()
 	answer := make(chan error, 1)
 	msgs := messages(3)
 	go func() { answer <- b.Publish(within(t, 20*time.Second), msgs...) }()
@@ -31,7 +32,7 @@ func TestCutBeforeTheConfirmIsAmbiguous(t *testing.T) {
 		n, err := other.Backlog(within(t, 5*time.Second), "safe", "mail")
 		return err == nil && n == 4
 	})
-	f.cut(true)
+	f.Cut(true)
 	release()
 	err = <-answer
 	if got := classes(err, 3); got != "ambiguous ambiguous ambiguous" {
@@ -42,17 +43,17 @@ func TestCutBeforeTheConfirmIsAmbiguous(t *testing.T) {
 	if got := classes(err, 2); got != "unavailable unavailable" || time.Since(began) > 100*time.Millisecond {
 		t.Error(got, err, time.Since(began))
 	}
-	f.heal()
+	f.Heal()
 	eventually(t, "published after the cut", func() bool { return b.Publish(within(t, 5*time.Second), messages(1)...) == nil })
 }
 
 func TestDeadlineIsObeyedWhileTheBrokerStalls(t *testing.T) {
-	f := &faulty{}
-	b := open(t, Options{}, f.dial)
+	f := &wire.Wire{}
+	b := open(t, Options{}, f.Dial)
 	if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
 		t.Fatal(err)
 	}
-	release := f.hold()
+	release := f.Hold()
 	defer release()
 	for _, want := range []string{ // the second needs another channel, which cannot be opened
 		"ambiguous ambiguous", "unavailable unavailable"} {
@@ -74,9 +75,9 @@ func TestDeadlineIsObeyedWhileTheBrokerStalls(t *testing.T) {
 }
 
 func TestLargePayloadIntoAStalledSocketObeysTheDeadline(t *testing.T) {
-	f := &faulty{}
-	b := open(t, Options{}, f.dial)
-	defer f.stall()()
+	f := &wire.Wire{}
+	b := open(t, Options{}, f.Dial)
+	defer f.Stall()()
 	msgs := messages(8)
 	for i := range msgs {
 		msgs[i].Payload = make([]byte, 4<<20)
@@ -89,15 +90,15 @@ func TestLargePayloadIntoAStalledSocketObeysTheDeadline(t *testing.T) {
 }
 
 func TestConsumerSurvivesACut(t *testing.T) {
-	f := &faulty{}
-	b := open(t, Options{}, f.dial)
+	f := &wire.Wire{}
+	b := open(t, Options{}, f.Dial)
 	seen := make(chan struct{}, 100)
 	r := receive(t, b, "mail", func(context.Context, bus.Message) error { seen <- struct{}{}; return nil })
 	if err := b.Publish(within(t, 5*time.Second), messages(1)...); err != nil {
 		t.Fatal(err)
 	}
 	<-seen
-	f.cut(false)
+	f.Cut(false)
 	eventually(t, "published again", func() bool { return b.Publish(within(t, 5*time.Second), messages(1)...) == nil })
 	eventually(t, "received again", func() bool { return len(r.all()) >= 2 })
 }
