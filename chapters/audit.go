@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -70,9 +71,7 @@ func auditEvent(ctx context.Context, out io.Writer, chapter int, id string) erro
 // newestFirst lists the chapters backwards: the outbox is where most people are.
 func newestFirst() []lab.Chapter {
 	all := contents()
-	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
-		all[i], all[j] = all[j], all[i]
-	}
+	slices.Reverse(all)
 	return all
 }
 

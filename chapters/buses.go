@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -93,10 +94,5 @@ func memoryInfo() lab.BusInfo {
 
 // oneOf tells whether name is listed, and prints the list for a message.
 func oneOf(name string, names []string) (bool, string) {
-	for _, n := range names {
-		if n == name {
-			return true, ""
-		}
-	}
-	return false, strings.Join(names, ", ")
+	return slices.Contains(names, name), strings.Join(names, ", ")
 }

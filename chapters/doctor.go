@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,9 +70,7 @@ func examine(ctx context.Context, name string, running *servers.Endpoints) serve
 }
 
 func examineNamed(ctx context.Context, name, url string) servers.Info {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	version, err := servers.Probe(ctx, name, url)
+	version, err := probe(ctx, name, url)
 	if err != nil {
 		return servers.Info{Name: name, Mode: servers.Off, Note: fmt.Sprintf("%s is set, but: %v", servers.Variable(name), err),
 			Fix: "start it, or unset " + servers.Variable(name)}

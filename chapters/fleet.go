@@ -100,10 +100,15 @@ func (f *fleet) bring(ctx context.Context, name string) servers.Info {
 // for a server that is not up yet.
 const probeTimeout = 2 * time.Second
 
-func named(ctx context.Context, name, url string) servers.Info {
+// probe asks a server that a URL names for its version.
+func probe(ctx context.Context, name, url string) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	version, _ := servers.Probe(ctx, name, url) // not up yet: the version stays unknown
+	return servers.Probe(ctx, name, url)
+}
+
+func named(ctx context.Context, name, url string) servers.Info {
+	version, _ := probe(ctx, name, url) // not up yet: the version stays unknown
 	return servers.Info{
 		Name: name, URL: url, Mode: servers.Real, Version: version, State: "ready",
 		Note: "from " + servers.Variable(name),

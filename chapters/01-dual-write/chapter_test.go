@@ -22,7 +22,9 @@ func unavailable(bus.Message) error { return bus.ErrUnavailable }
 
 // place places one order the way of a variant and says what is left of it: rows in
 // orders, and messages that the bus took.
-func place(t *testing.T, variant string, b *shoptest.Bus, at checkpoint.Name) (orders, sent int, err error) {
+func place(
+	t *testing.T, variant string, b *shoptest.Bus, at checkpoint.Name,
+) (orders, sent int, err error) {
 	t.Helper()
 	pool, _ := pgtest.Schema(t, 1)
 	order := shoptest.Order("rabbitmq")
@@ -35,7 +37,9 @@ func place(t *testing.T, variant string, b *shoptest.Bus, at checkpoint.Name) (o
 	return orders, len(b.Accepted()), err
 }
 
-func producer(t *testing.T, variant string, pool *pgxpool.Pool, b bus.Bus, s *checkpoint.Steps) lab.Producer {
+func producer(
+	t *testing.T, variant string, pool *pgxpool.Pool, b bus.Bus, s *checkpoint.Steps,
+) lab.Producer {
 	t.Helper()
 	v, ok := Chapter().Variant(variant)
 	if !ok {
