@@ -49,7 +49,11 @@ type Variant struct {
 	DedupeWindow time.Duration
 	// GivesUp: the relay parks rows when an outage has lasted a while. An outage in
 	// the lab then lasts until it has done so.
-	GivesUp  bool
+	GivesUp bool
+	// Prepare makes what a lane needs in Postgres besides its schema, such as a slot. It
+	// is called before the first order, more than once, and changes nothing then. Bus
+	// and Steps of its Deps are nil. Default: nil, nothing.
+	Prepare  func(ctx context.Context, d Deps) error
 	Producer func(Deps) Producer
 	Relay    func(Deps) Runner // nil where nothing is relayed
 	Consumer func(Deps) bus.Handler
@@ -65,6 +69,12 @@ type Deps struct {
 	Bus     bus.Bus
 	BusName string
 	Steps   *checkpoint.Steps
+	// Schema is where DB works. Whatever is global in Postgres (a channel, a slot, a
+	// publication, a prepared transaction) has it as the beginning of its name.
+	Schema string
+	// ConnConfig returns how to open a connection of one's own, beside DB and through
+	// the same network. It is a copy; who opens the connection closes it.
+	ConnConfig func() *pgx.ConnConfig
 	// Gate is asked in the transaction of a claim whether claiming is allowed now.
 	Gate func(ctx context.Context, tx pgx.Tx) (bool, error)
 	Log  *slog.Logger

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
@@ -74,6 +75,7 @@ type child struct {
 	variant Variant
 	bus     map[string]bus.Bus // by label; in memory all labels share one
 	pools   map[string]*pgxpool.Pool
+	conns   map[string]*pgx.ConnConfig
 
 	mu    sync.Mutex // guards what follows, and the order of lines
 	out   io.Writer
@@ -97,7 +99,7 @@ func (c *child) open(ctx context.Context, env ChildEnv) error {
 		return fmt.Errorf("there is no chapter %d", c.spec.Chapter)
 	}
 	c.variant, _ = c.chapter.Variant(c.spec.Variant)
-	c.bus, c.pools = map[string]bus.Bus{}, map[string]*pgxpool.Pool{}
+	c.bus, c.pools, c.conns = map[string]bus.Bus{}, map[string]*pgxpool.Pool{}, map[string]*pgx.ConnConfig{}
 	for _, r := range c.spec.Roles {
 		if err := c.openRole(ctx, env, r); err != nil {
 			return errors.Join(err, c.close())
@@ -112,9 +114,11 @@ func (c *child) openRole(ctx context.Context, env ChildEnv, r RoleSpec) (err err
 	if !r.Wait {
 		c.roles[r.Label].begin()
 	}
-	c.pools[r.Label], err = pg.Open(c.spec.DatabaseURL, c.spec.Schema, pg.Options{
-		AppName: c.spec.Schema + " " + r.Label, Dial: fault.Dialer(c.spec.Proxy, "db/"+r.Label)})
-	if err != nil {
+	options := pg.Options{AppName: c.spec.Schema + " " + r.Label, Dial: fault.Dialer(c.spec.Proxy, "db/"+r.Label)}
+	if c.pools[r.Label], err = pg.Open(c.spec.DatabaseURL, c.spec.Schema, options); err != nil {
+		return err
+	}
+	if c.conns[r.Label], err = pg.ConnConfig(c.spec.DatabaseURL, c.spec.Schema, options); err != nil {
 		return err
 	}
 	if c.spec.Bus == "inmemory" && len(c.bus) > 0 {
@@ -249,5 +253,5 @@ func (c *child) backlog(label string) {
 func (c *child) deps(label string) Deps {
 	return Deps{DB: c.pools[label], Bus: &told{Bus: c.bus[label], child: c, label: label},
 		BusName: c.spec.Bus, Steps: c.roles[label].steps, Gate: pg.Gate(c.spec.Schema),
-		Log: slog.New(slog.DiscardHandler)}
+		Schema: c.spec.Schema, ConnConfig: c.conns[label].Copy, Log: slog.New(slog.DiscardHandler)}
 }

@@ -58,7 +58,7 @@ func (r *run) removeTraces(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, forgetTraces, r.schema); err != nil {
 		return err
 	}
-	return dropSchema(ctx, r.pool, r.schema)
+	return dropAll(ctx, r.pool, r.schema)
 }
 
 func (r *run) closePool() {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"outboxplayground/core/bus"
-	"outboxplayground/core/pg"
 	"outboxplayground/core/shop"
 )
 
@@ -72,11 +71,7 @@ func (l *Live) prepare(ctx context.Context, a attachment, c Chapter) (bus.Bus, e
 // runLane runs the roles of this process for one chapter on one bus.
 func (l *Live) runLane(ctx context.Context, c Chapter, name string, b bus.Bus) {
 	v, _ := c.Variant("")
-	deps := Deps{
-		DB: l.pools[c.Number], Bus: b, BusName: name,
-		Gate: pg.Gate(c.Schema()),
-		Log:  l.cfg.Log.With("chapter", c.Number, "bus", name),
-	}
+	deps := l.deps(c, name, b)
 	var roles sync.WaitGroup
 	defer roles.Wait()
 	if l.cfg.Relay && v.Relay != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outboxplayground/core/audit"
@@ -35,7 +36,8 @@ type LiveConfig struct {
 // Its methods are safe for concurrent use.
 type Live struct {
 	cfg      LiveConfig
-	pools    map[int]*pgxpool.Pool // by chapter number, fixed after NewLive
+	pools    map[int]*pgxpool.Pool   // by chapter number, fixed after NewLive
+	conns    map[int]*pgx.ConnConfig // the same
 	attached chan attachment
 
 	mu    sync.Mutex
@@ -65,6 +67,7 @@ func NewLive(ctx context.Context, cfg LiveConfig) (*Live, error) {
 	l := &Live{
 		cfg:      cfg,
 		pools:    map[int]*pgxpool.Pool{},
+		conns:    map[int]*pgx.ConnConfig{},
 		attached: make(chan attachment, len(cfg.Buses)+1),
 		infos:    append([]BusInfo(nil), cfg.Buses...),
 		buses:    map[laneKey]bus.Bus{},
@@ -99,7 +102,32 @@ func (l *Live) openChapter(ctx context.Context, c Chapter) error {
 		return err
 	}
 	l.pools[c.Number] = pool
+	if l.conns[c.Number], err = pg.ConnConfig(l.cfg.DatabaseURL, c.Schema(), pg.Options{}); err != nil {
+		return err
+	}
+	return l.prepareVariant(ctx, c)
+}
+
+// prepareVariant makes what the lanes of a chapter need, of every bus there could be:
+// orders are taken for a bus that is still starting.
+func (l *Live) prepareVariant(ctx context.Context, c Chapter) error {
+	v, _ := c.Variant("")
+	if v.Prepare == nil {
+		return nil
+	}
+	for _, b := range l.cfg.Buses {
+		if err := v.Prepare(ctx, l.deps(c, b.Name, nil)); err != nil {
+			return fmt.Errorf("chapter %d on %s: %w", c.Number, b.Name, err)
+		}
+	}
 	return nil
+}
+
+// deps is what the parts of an interactive chapter are made from.
+func (l *Live) deps(c Chapter, busName string, b bus.Bus) Deps {
+	return Deps{DB: l.pools[c.Number], Bus: b, BusName: busName,
+		Schema: c.Schema(), ConnConfig: l.conns[c.Number].Copy, Gate: pg.Gate(c.Schema()),
+		Log: l.cfg.Log.With("chapter", c.Number, "bus", busName)}
 }
 
 // Attach tells what became of a bus: how to open it, or (open nil) that it is off
@@ -190,7 +218,9 @@ func (l *Live) Place(ctx context.Context, chapter int, variant string, o shop.Or
 		return 0, err
 	}
 	timed := &pg.Timed{DB: l.pools[chapter]}
-	producer := v.Producer(Deps{DB: timed, Bus: b, BusName: o.Bus, Steps: steps, Log: l.cfg.Log})
+	deps := l.deps(c, o.Bus, b)
+	deps.DB, deps.Steps = timed, steps
+	producer := v.Producer(deps)
 	err = producer.PlaceOrder(ctx, o)
 	return timed.Spent(), err
 }

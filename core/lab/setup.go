@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"outboxplayground/core/bus"
@@ -30,6 +31,9 @@ func (r *run) prepare(ctx context.Context, url string) (err error) {
 	if r.pool, err = pg.Open(r.lab.DatabaseURL, r.schema, pg.Options{MaxConns: 2, AppName: r.schema + " lab"}); err != nil {
 		return err
 	}
+	if err := r.prepareVariant(ctx); err != nil {
+		return err
+	}
 	if r.shared != nil {
 		r.proxy = r.shared.proxy
 	} else if r.proxy, err = fault.Listen(); err != nil {
@@ -49,6 +53,19 @@ func (r *run) prepare(ctx context.Context, url string) (err error) {
 		}
 	}
 	return r.startChildren(ctx)
+}
+
+// prepareVariant lets the variant make what its lane needs, over the lab's own connections.
+func (r *run) prepareVariant(ctx context.Context) error {
+	if r.variant.Prepare == nil {
+		return nil
+	}
+	own, err := pg.ConnConfig(r.lab.DatabaseURL, r.schema, pg.Options{AppName: r.schema + " lab"})
+	if err != nil {
+		return err
+	}
+	return r.variant.Prepare(ctx, Deps{DB: r.pool, BusName: r.spec.Bus, Schema: r.schema,
+		ConnConfig: own.Copy, Log: slog.New(slog.DiscardHandler)})
 }
 
 func (r *run) memory() bool { return r.spec.Bus == "inmemory" }

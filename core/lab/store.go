@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"outboxplayground/core/pg"
 	"outboxplayground/core/shop"
@@ -55,7 +54,7 @@ const (
 )
 
 // remember notes that a run is about to make a schema, and a topic on a broker.
-func remember(ctx context.Context, db execer, schema, busName, topic string) error {
+func remember(ctx context.Context, db session, schema, busName, topic string) error {
 	_, err := db.Exec(ctx, noteTraces, schema, busName, topic)
 	return err
 }
@@ -117,7 +116,7 @@ func (l *Lab) sweepOne(ctx context.Context, schema string) error {
 	if _, err := alive.conn.Exec(ctx, forgetTraces, schema); err != nil {
 		return err
 	}
-	return dropSchema(ctx, alive.conn, schema)
+	return dropAll(ctx, alive.conn, schema)
 }
 
 func (l *Lab) removeTopic(ctx context.Context, schema, busName, topic string) error {
@@ -145,16 +144,6 @@ func removeFrom(ctx context.Context, b any, topic string) error {
 		return nil
 	}
 	return t.Remove(ctx, topic, shop.Group)
-}
-
-// execer is a pool or a connection.
-type execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
-func dropSchema(ctx context.Context, db execer, schema string) error {
-	_, err := db.Exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
-	return err
 }
 
 // Save keeps a result. It outlives the run's schema.

@@ -46,6 +46,17 @@ func Open(url, schema string, o Options) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), cfg)
 }
 
+// ConnConfig returns how to open one connection that works in schema, outside every
+// pool: for LISTEN, or with RuntimeParams["replication"] = "database" for the log.
+func ConnConfig(url, schema string, o Options) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, parseError(err)
+	}
+	inSchema(cfg, schema, o)
+	return cfg, nil
+}
+
 // inSchema makes a connection work in schema, whatever the URL says.
 func inSchema(cfg *pgx.ConnConfig, schema string, o Options) {
 	cfg.ConnectTimeout = connectTimeout
