@@ -16,7 +16,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -44,17 +43,12 @@ VALUES ($1, $2, $3, $4, $5, $6)`
 // which this would be a dual write again, does not compile. The payload must be a
 // JSON object. An error leaves the transaction aborted, as every SQL error does.
 func Write(ctx context.Context, tx pgx.Tx, busName string, m bus.Message) error {
-	var headers *string
-	if len(m.Headers) > 0 {
-		text, err := json.Marshal(m.Headers)
-		if err != nil {
-			return fmt.Errorf("outbox: headers of event %s: %w", m.ID, err)
-		}
-		headers = new(string)
-		*headers = string(text)
+	headers, err := headersOf(m)
+	if err != nil {
+		return err
 	}
 	// As text and not as bytes: pgx's simple protocol would send bytes as a bytea.
-	_, err := tx.Exec(ctx, insertRow, m.ID, busName, m.Topic, m.Key, headers, string(m.Payload))
+	_, err = tx.Exec(ctx, insertRow, m.ID, busName, m.Topic, m.Key, headers, string(m.Payload))
 	if err != nil {
 		return fmt.Errorf("outbox: event %s: %w", m.ID, err)
 	}
