@@ -31,7 +31,7 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 	report := Report{
 		ID: r.id, Chapter: r.chapter.Number, Variant: r.variant.Name, Bus: r.spec.Bus,
 		Mode: r.info.Mode, Version: r.info.Version, Seed: r.spec.Seed, Standard: r.spec.standard() && r.shared == nil,
-		Measured: v, Late: r.late(events), Faults: []FaultReport{r.report},
+		Measured: v, Late: r.late(events), Faults: []FaultReport{r.report}, Broken: r.stretches(),
 		Declared: r.declared(), AsOf: time.Now().UTC(),
 		Took: float64(time.Since(r.began).Microseconds()) / 1000,
 	}

@@ -56,6 +56,7 @@ func plotZombieRelay(ctx context.Context, r *run) error {
 		return err
 	}
 	r.hits = r.reached(Relaying, checkpoint.BeforePublish)
+	r.stopped = append(r.stopped, Stretch{What: "SIGSTOP", Where: Relaying, Begin: begin.UTC(), End: time.Now().UTC()})
 	if err := r.zombiePublished(ctx); err != nil {
 		return err
 	}

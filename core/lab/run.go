@@ -129,6 +129,7 @@ type run struct {
 	hits    func() int // set by the plot, asked when the journal is complete
 	outage  *fault.Injected
 	outages []outageSpan
+	stopped []Stretch // processes that stood still
 	over    bool
 }
 

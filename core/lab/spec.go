@@ -176,10 +176,12 @@ type Report struct {
 	Not       []string       `json:"not,omitempty"`
 	AlsoNot   []string       `json:"also_not,omitempty"`
 	Faults    []FaultReport  `json:"faults"`
-	Smallest  *Smallest      `json:"smallest,omitempty"`
-	Declared  string         `json:"declared"`
-	AsOf      time.Time      `json:"as_of"`
-	Took      float64        `json:"took_ms"`
-	Why       string         `json:"why"` // what the verdict rests on
-	Next      []Next         `json:"next,omitempty"`
+	// Broken says when what was broken; runs stored before it was noted have none.
+	Broken   []Stretch `json:"broken,omitempty"`
+	Smallest *Smallest `json:"smallest,omitempty"`
+	Declared string    `json:"declared"`
+	AsOf     time.Time `json:"as_of"`
+	Took     float64   `json:"took_ms"`
+	Why      string    `json:"why"` // what the verdict rests on
+	Next     []Next    `json:"next,omitempty"`
 }
