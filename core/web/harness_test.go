@@ -150,7 +150,8 @@ func (p *playground) call(method, path, body string, pairs ...string) answer {
 			request.Header.Set(pairs[i], pairs[i+1])
 		}
 	}
-	response, err := http.DefaultClient.Do(request)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
 	if err != nil {
 		p.t.Fatal(err)
 	}

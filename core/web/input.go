@@ -87,11 +87,22 @@ func fromBody(c *gin.Context, params []param) (input, []fieldError, *problem) {
 	case err == nil && plain && kind == "application/json":
 		return fromJSON(raw, params)
 	case err == nil && plain && kind == "application/x-www-form-urlencoded":
-		return fromQuery(string(raw), params, true)
+		return fromQuery(withoutEmpty(c, string(raw)), params, true)
 	}
 	return nil, nil, newProblem(http.StatusUnsupportedMediaType, "unsupported_media_type",
 		fmt.Sprintf("a body of type %q cannot be read", shorten(c.GetHeader("Content-Type"))),
 		"send application/json or application/x-www-form-urlencoded in UTF-8, uncompressed, or no body at all")
+}
+
+// withoutEmpty leaves out the fields of a page's form that nobody has filled in: a
+// browser sends them along.
+func withoutEmpty(c *gin.Context, form string) string {
+	if !wantsPage(c) {
+		return form
+	}
+	return strings.Join(slices.DeleteFunc(strings.Split(form, "&"), func(pair string) bool {
+		return strings.HasSuffix(pair, "=")
+	}), "&")
 }
 
 // readBody reads the body up to its limit.

@@ -2,11 +2,14 @@ package web
 
 import (
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/gin-gonic/gin"
+
+	"outboxplayground/core/web/page"
 )
 
 // problem is an error as RFC 9457 wants it. Its type is always about:blank: what
@@ -37,12 +40,17 @@ func newProblem(status int, code, detail, fix string) *problem {
 		Detail: detail, Code: code, Fix: fix}
 }
 
-// fail answers with the problem and ends the request's handling.
+// fail answers with the problem, as a document or as a page, and ends the request's
+// handling.
 func fail(c *gin.Context, p *problem) {
 	if p.retryAfter != "" {
 		c.Header("Retry-After", p.retryAfter)
 	}
 	c.Abort()
+	if s, ok := c.Value(serverKey).(*server); ok && wantsPage(c) {
+		s.show(c, p.Status, "problem", page.View{Title: template.HTML(template.HTMLEscapeString(p.Title)), Data: p})
+		return
+	}
 	writeJSON(c, p.Status, "application/problem+json", p)
 }
 

@@ -1,6 +1,7 @@
 // Package web is the playground over HTTP: the article's calls and our own, and
 // nothing but HTTP. Requests are judged strictly before anything happens, answers
-// come as JSON or as aligned text, errors as problem documents (RFC 9457).
+// come as JSON, as aligned text or as a page, errors as problem documents (RFC 9457)
+// or as a page too: the same address, and Accept decides.
 package web
 
 import (
@@ -12,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"outboxplayground/core/lab"
+	"outboxplayground/core/web/page"
 )
 
 // Options are what the web needs besides the chapters.
@@ -38,6 +40,7 @@ type server struct {
 	opt    Options
 	racing chan struct{} // holds a token while a race runs
 	routes []route
+	pages  *page.Pages
 }
 
 // New returns the handler of the whole API. It is safe for concurrent use and
@@ -49,7 +52,11 @@ func New(live *lab.Live, o Options) http.Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &server{live: live, opt: o, racing: make(chan struct{}, 1)}
+	pages, err := page.New()
+	if err != nil {
+		panic(err) // our own files, compiled in; a test reads them
+	}
+	s := &server{live: live, opt: o, racing: make(chan struct{}, 1), pages: pages}
 	s.routes = s.table()
 	return withTextSuffix(s.engine())
 }
@@ -59,7 +66,7 @@ func (s *server) engine() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(s.recovered, secured, s.ownHost)
+	e.Use(s.recovered, secured, s.faced, s.ownHost)
 	for _, r := range s.routes {
 		handlers := []gin.HandlerFunc{s.accept(r), r.handle}
 		e.Handle(r.method, r.path, handlers...)

@@ -1,0 +1,79 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"time"
+
+	"outboxplayground/core/lab"
+)
+
+// funcs are what templates can call.
+//
+//	t KEY ARG…       the words of a key
+//	tr TEXT          a lab.Text in the reader's language
+//	asset NAME       the address of a static file
+//	outcome WORD     the sign and the word of an outcome
+//	outcome WORD N   the same with a count
+//	clock TIME       a time of day, with the full one for machines
+//	pairs K V …      a map, for templates that take more than one value
+func (p *Pages) funcs(l Lang) template.FuncMap {
+	return template.FuncMap{
+		"t":       func(key string, args ...any) (template.HTML, error) { return p.words.say(l, key, args...) },
+		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
+		"asset":   p.assets.url,
+		"outcome": func(word string, n ...int) (template.HTML, error) { return p.outcome(l, word, n...) },
+		"clock":   clock,
+		"pairs":   pairs,
+	}
+}
+
+// signs are the shapes of the outcomes, so that colour is never alone.
+func signs() map[string]string {
+	return map[string]string{
+		"delivered": "✓", "ok": "✓", "late": "✓", "lost": "✗", "duplicated": "⧉", "phantom": "⚠",
+		"reordered": "⇅", "stuck": "▮", "refused": "−", "pending": "…", "unknown": "?", "n/a": "·",
+	}
+}
+
+// outcome writes what became of an event, or of so many of them.
+func (p *Pages) outcome(l Lang, word string, n ...int) (template.HTML, error) {
+	sign, ok := signs()[word]
+	if !ok {
+		return "", fmt.Errorf("%q is no outcome", word)
+	}
+	said, err := p.words.say(l, "outcome."+word)
+	if err != nil {
+		return "", err
+	}
+	count := ""
+	if len(n) > 0 {
+		count = fmt.Sprintf("%d ", n[0])
+	}
+	class := word
+	if word == "n/a" {
+		class = "na"
+	}
+	return template.HTML(fmt.Sprintf(`<span class="outcome is-%s"><span aria-hidden="true">%s</span> %s%s</span>`,
+		class, sign, count, said)), nil
+}
+
+func clock(at time.Time) template.HTML {
+	at = at.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, at.Format(time.RFC3339), at.Format("2006-01-02 15:04:05")))
+}
+
+func pairs(values ...any) (map[string]any, error) {
+	if len(values)%2 != 0 {
+		return nil, fmt.Errorf("a name without a value")
+	}
+	m := map[string]any{}
+	for i := 0; i < len(values); i += 2 {
+		name, ok := values[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("%v is no name", values[i])
+		}
+		m[name] = values[i+1]
+	}
+	return m, nil
+}
