@@ -14,9 +14,9 @@ import (
 // group's committed offset. A group that has committed nothing, or an offset that
 // the log no longer has, has everything before it.
 func (b *Bus) Backlog(ctx context.Context, topic, group string) (int64, error) {
-	leave, err := b.enter()
-	if err != nil {
-		return 0, err
+	leave, open := b.life.Enter()
+	if !open {
+		return 0, errClosed
 	}
 	defer leave()
 	name := b.cfg.Name(topic)

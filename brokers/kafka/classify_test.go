@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 )
 
@@ -32,7 +33,7 @@ func TestTheBrokersAnswersHaveTheirClass(t *testing.T) {
 		kerr.InvalidRecord:                bus.Rejected,
 	} {
 		h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: b.cfg.Name("safe"), Err: answer, Count: -1})
-		err := b.Publish(within(t, 5*time.Second), msgs(3)...)
+		err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(3)...)
 		h.Remove()
 		if h.Hits() == 0 {
 			t.Fatalf("%v was never answered", answer)
@@ -42,7 +43,7 @@ func TestTheBrokersAnswersHaveTheirClass(t *testing.T) {
 				t.Errorf("%s: %v, want %v (%v)", answer.Message, got, want, err)
 			}
 		}
-		if err := b.Publish(within(t, 5*time.Second), msg(0)); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(0)); err != nil {
 			t.Errorf("after %s: %v", answer.Message, err)
 		}
 	}
@@ -53,13 +54,13 @@ func TestAnAnswerCountsForMoreThanSilence(t *testing.T) {
 	c := double(t)
 	for _, url := range []string{"127.0.0.1:1," + c.ListenAddrs()[0], c.ListenAddrs()[0] + ",127.0.0.1:1"} {
 		b := open(t, bus.Config{URL: url}, Options{})
-		err := b.Publish(within(t, 5*time.Second), msg(0))
-		wantClass(t, err, bus.Rejected)
+		err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(0))
+		kit.WantClass(t, err, bus.Rejected)
 		if !errors.Is(err, kafka.UnknownTopicOrPartition) {
 			t.Error(err)
 		}
 		prepare(t, b, "g")
-		if err := b.Publish(within(t, 5*time.Second), msg(0)); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(0)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -32,7 +32,7 @@ func (s *subscription) consume(ctx context.Context, gen *kafka.Generation, p kaf
 		for {
 			m, err := r.FetchMessage(life)
 			if life.Err() != nil {
-				s.bus.pause(generation, retryPause) // the brokers may still be settling
+				s.bus.life.Pause(generation, retryPause) // the brokers may still be settling
 				return
 			}
 			if err != nil {
@@ -84,7 +84,7 @@ func (s *subscription) afterFetchError(life context.Context, r *kafka.Reader, er
 	if errors.Is(err, kafka.OffsetOutOfRange) {
 		_ = r.SetOffset(kafka.FirstOffset)
 	}
-	s.bus.pause(life, retryPause)
+	s.bus.life.Pause(life, retryPause)
 }
 
 // handle gives a message to the handler until it takes it; false when the
@@ -106,7 +106,7 @@ func (s *subscription) handle(ctx, life context.Context, r kafka.Message) bool {
 		if err == nil {
 			return true
 		}
-		if !s.bus.pause(life, retryPause) {
+		if !s.bus.life.Pause(life, retryPause) {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 )
 
@@ -18,11 +19,11 @@ func TestAHandlerErrorRedeliversInPlace(t *testing.T) {
 			}
 			return nil
 		})
-		if err := b.Publish(within(t, 5*time.Second), msgs(5)...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(5)...); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "5 messages", func() bool { return len(in.messages()) == 5 })
-		if got := string(in.messages()[0].Payload); got != "0" {
+		kit.Eventually(t, 10*time.Second, "5 messages", func() bool { return len(in.All()) == 5 })
+		if got := string(in.All()[0].Payload); got != "0" {
 			t.Errorf("first handled %q, want 0", got)
 		}
 	})
@@ -32,7 +33,7 @@ func TestUnacknowledgedMessagesComeAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{})
 		prepare(t, b, "g")
-		if err := b.Publish(within(t, 5*time.Second), msgs(5)...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(5)...); err != nil {
 			t.Fatal(err)
 		}
 		first := subscribe(t, b, "g", func(n int, m bus.Message) error {
@@ -41,13 +42,13 @@ func TestUnacknowledgedMessagesComeAgain(t *testing.T) {
 			}
 			return nil
 		})
-		eventually(t, 10*time.Second, "2 handled", func() bool { return len(first.messages()) == 2 })
+		kit.Eventually(t, 10*time.Second, "2 handled", func() bool { return len(first.All()) == 2 })
 		if n, err := b.Backlog(t.Context(), "safe", "g"); err != nil || n > 4 || n < 3 {
 			t.Errorf("backlog %d, %v", n, err)
 		}
-		first.end(t)
+		first.End(t)
 		second := subscribe(t, b, "g", nil)
-		eventually(t, 10*time.Second, "the other 3", func() bool { return len(second.messages()) == 3 })
+		kit.Eventually(t, 10*time.Second, "the other 3", func() bool { return len(second.All()) == 3 })
 	})
 }
 
@@ -57,9 +58,9 @@ func TestMembersShareAndHandOverWithoutRepeats(t *testing.T) {
 		prepare(t, b, "g")
 		slow := func(int, bus.Message) error { time.Sleep(5 * time.Millisecond); return nil }
 		one := subscribe(t, b, "g", slow)
-		var two *inbox
+		var two *kit.Receiver
 		for i := range 10 {
-			if err := b.Publish(within(t, 5*time.Second), msgs(40)...); err != nil {
+			if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(40)...); err != nil {
 				t.Fatal(err)
 			}
 			if i == 2 {
@@ -67,16 +68,16 @@ func TestMembersShareAndHandOverWithoutRepeats(t *testing.T) {
 			}
 		}
 		other := subscribe(t, b, "g2", nil)
-		total := func() int { return len(one.messages()) + len(two.messages()) }
-		eventually(t, 20*time.Second, "400 messages", func() bool { return one.distinct()+two.distinct() >= 400 })
-		eventually(t, 20*time.Second, "no backlog", func() bool {
+		total := func() int { return len(one.All()) + len(two.All()) }
+		kit.Eventually(t, 20*time.Second, "400 messages", func() bool { return one.Distinct()+two.Distinct() >= 400 })
+		kit.Eventually(t, 20*time.Second, "no backlog", func() bool {
 			n, err := b.Backlog(t.Context(), "safe", "g")
 			return err == nil && n == 0
 		})
-		if total() != 400 || len(two.messages()) == 0 {
-			t.Errorf("one %d, two %d", len(one.messages()), len(two.messages()))
+		if total() != 400 || len(two.All()) == 0 {
+			t.Errorf("one %d, two %d", len(one.All()), len(two.All()))
 		}
-		eventually(t, 20*time.Second, "400 in the other group", func() bool { return len(other.messages()) == 400 })
+		kit.Eventually(t, 20*time.Second, "400 in the other group", func() bool { return len(other.All()) == 400 })
 	})
 }
 
@@ -87,12 +88,12 @@ func TestASubscriptionWaitsForItsTopic(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		for range 2 { // the second time the topic is made anew under a living subscription
 			prepare(t, b, "g")
-			want := len(in.messages()) + 3
-			if err := b.Publish(within(t, 5*time.Second), msgs(3)...); err != nil {
+			want := len(in.All()) + 3
+			if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(3)...); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, 20*time.Second, "3 messages", func() bool { return len(in.messages()) == want })
-			if err := b.Remove(within(t, 10*time.Second), "safe"); err != nil {
+			kit.Eventually(t, 20*time.Second, "3 messages", func() bool { return len(in.All()) == want })
+			if err := b.Remove(kit.Within(t, 10*time.Second), "safe"); err != nil {
 				t.Fatal(err)
 			}
 		}

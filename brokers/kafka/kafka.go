@@ -33,7 +33,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -86,11 +85,7 @@ type Bus struct {
 	wire    *wire
 	client  *kafka.Client
 	layouts layouts
-
-	mu     sync.Mutex
-	closed bool
-	busy   sync.WaitGroup // publishes and admin calls under way
-	done   chan struct{}  // closed by Close
+	life    *bus.Lifetime
 }
 
 // Open makes a bus for the brokers in c.URL ("host:port,host:port"). It tries
@@ -105,7 +100,7 @@ func Open(ctx context.Context, c bus.Config, o Options) (*Bus, error) {
 	w := newWire(c.Dial)
 	b := &Bus{
 		cfg: c, opt: o.withDefaults(), brokers: brokers, wire: w,
-		done: make(chan struct{}),
+		life: bus.NewLifetime(),
 	}
 	b.client = &kafka.Client{Transport: w, Timeout: b.opt.Timeout}
 	ctx, cancel := context.WithTimeout(ctx, handshakeLimit)
@@ -155,41 +150,10 @@ func splitBrokers(list string) ([]string, error) {
 // Close implements bus.Bus. Publishes under way get a second to finish; then
 // their connections are cut. Subscriptions end by themselves.
 func (b *Bus) Close() error {
-	b.mu.Lock()
-	first := !b.closed
-	b.closed = true
-	b.mu.Unlock()
-	if first {
-		close(b.done)
-	}
+	b.life.End()
 	cut := time.AfterFunc(closeGrace, b.wire.close)
-	b.busy.Wait()
+	b.life.Wait()
 	cut.Stop()
 	b.wire.close()
 	return nil
-}
-
-// enter counts a call in, so that Close can wait for it.
-func (b *Bus) enter() (leave func(), err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, errClosed
-	}
-	b.busy.Add(1)
-	return b.busy.Done, nil
-}
-
-// pause waits d, or less when ctx or the bus ends; it says whether to go on.
-func (b *Bus) pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-b.done:
-		return false
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 )
 
@@ -20,24 +21,24 @@ func TestEverythingPublishedArrives(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{Partitions: 3})
 		prepare(t, b, "g")
-		sent := msgs(500)
-		if err := b.Publish(within(t, 5*time.Second), sent...); err != nil {
+		sent := kit.Messages(500)
+		if err := b.Publish(kit.Within(t, 5*time.Second), sent...); err != nil {
 			t.Fatal(err)
 		}
 		in := subscribe(t, b, "g", nil)
-		eventually(t, 10*time.Second, "500 messages", func() bool { return len(in.messages()) == 500 })
+		kit.Eventually(t, 10*time.Second, "500 messages", func() bool { return len(in.All()) == 500 })
 		last := map[string]int{}
 		order := map[string]int{}
 		for i, m := range sent {
 			order[m.ID] = i + 1
 		}
-		for _, m := range in.messages() {
+		for _, m := range in.All() {
 			if order[m.ID] < last[m.Key] {
 				t.Fatalf("key %s: %d came after %d", m.Key, order[m.ID], last[m.Key])
 			}
 			last[m.Key] = order[m.ID]
 		}
-		eventually(t, 5*time.Second, "no backlog", func() bool {
+		kit.Eventually(t, 5*time.Second, "no backlog", func() bool {
 			n, err := b.Backlog(t.Context(), "safe", "g")
 			return err == nil && n == 0
 		})
@@ -52,7 +53,7 @@ func TestOneMessageDoesNotWaitForCompany(t *testing.T) {
 		best := time.Hour
 		for i := range 5 { // the best of five: the machine may be busy
 			begin := time.Now()
-			if err := b.Publish(within(t, 5*time.Second), msg(i)); err != nil {
+			if err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(i)); err != nil {
 				t.Fatal(err)
 			}
 			best = min(best, time.Since(begin))
@@ -76,12 +77,12 @@ func TestBytesAndHeadersTravel(t *testing.T) {
 			{ID: uuid.NewString(), Topic: "safe", Payload: []byte{}},
 			{ID: uuid.NewString(), Topic: "safe", Payload: all},
 		}
-		if err := b.Publish(within(t, 5*time.Second), want...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), want...); err != nil {
 			t.Fatal(err)
 		}
 		in := subscribe(t, b, "g", nil)
-		eventually(t, 10*time.Second, "3 messages", func() bool { return len(in.messages()) == 3 })
-		if got := in.messages(); !reflect.DeepEqual(got, want) {
+		kit.Eventually(t, 10*time.Second, "3 messages", func() bool { return len(in.All()) == 3 })
+		if got := in.All(); !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	})
@@ -93,15 +94,15 @@ func TestOversizedDoesNotHurtItsNeighbours(t *testing.T) {
 		for _, limit := range []int{0, 20 << 20} {
 			b := open(t, bus.Config{URL: url}, Options{MaxBytes: limit})
 			prepare(t, b, "g")
-			batch := msgs(5)
+			batch := kit.Messages(5)
 			batch[2].Payload = make([]byte, 2<<20)
-			err := b.Publish(within(t, 10*time.Second), batch...)
+			err := b.Publish(kit.Within(t, 10*time.Second), batch...)
 			for i := range batch {
 				want := bus.Accepted
 				if i == 2 {
 					want = bus.Rejected
 				}
-				wantClass(t, bus.Outcome(err, i), want)
+				kit.WantClass(t, bus.Outcome(err, i), want)
 			}
 		}
 	})
@@ -113,15 +114,15 @@ func TestAMessageJustUnderTheLimitIsTaken(t *testing.T) {
 		prepare(t, b, "g")
 		m := bus.Message{ID: uuid.NewString(), Topic: "safe", Key: "k", Headers: map[string]string{"h": "v"}}
 		m.Payload = make([]byte, defaultMaxBytes-batchOverhead-size(m))
-		many := msgs(300)
+		many := kit.Messages(300)
 		for i := range many {
 			many[i].Payload = make([]byte, 10_000) // three requests' worth
 		}
-		if err := b.Publish(within(t, 10*time.Second), append(many, m)...); err != nil {
+		if err := b.Publish(kit.Within(t, 10*time.Second), append(many, m)...); err != nil {
 			t.Fatal(err)
 		}
 		in := subscribe(t, b, "g", nil)
-		eventually(t, 20*time.Second, "301 messages", func() bool { return len(in.messages()) == 301 })
+		kit.Eventually(t, 20*time.Second, "301 messages", func() bool { return len(in.All()) == 301 })
 	})
 }
 
@@ -129,22 +130,22 @@ func TestUnknownTopicIsRejected(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{})
 		begin := time.Now()
-		err := b.Publish(within(t, 5*time.Second), msg(1))
-		wantClass(t, err, bus.Rejected)
+		err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(1))
+		kit.WantClass(t, err, bus.Rejected)
 		if took := time.Since(begin); took > time.Second {
 			t.Errorf("took %v", took)
 		}
 		prepare(t, b)
-		if err := b.Publish(within(t, 5*time.Second), msg(1)); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(1)); err != nil {
 			t.Errorf("after Prepare: %v", err)
 		}
 		other := open(t, bus.Config{URL: url, Prefix: b.cfg.Prefix}, Options{})
-		if err := b.Remove(within(t, 10*time.Second), "safe"); err != nil {
+		if err := b.Remove(kit.Within(t, 10*time.Second), "safe"); err != nil {
 			t.Fatal(err)
 		}
-		wantClass(t, b.Publish(within(t, 5*time.Second), msg(1)), bus.Rejected)
-		wantClass(t, other.Publish(within(t, 5*time.Second), msg(1)), bus.Rejected)
-		if err := b.Remove(within(t, 10*time.Second), "safe", "never"); err != nil {
+		kit.WantClass(t, b.Publish(kit.Within(t, 5*time.Second), kit.Message(1)), bus.Rejected)
+		kit.WantClass(t, other.Publish(kit.Within(t, 5*time.Second), kit.Message(1)), bus.Rejected)
+		if err := b.Remove(kit.Within(t, 10*time.Second), "safe", "never"); err != nil {
 			t.Errorf("removing what is not there: %v", err)
 		}
 	})

@@ -34,9 +34,9 @@ type answer struct {
 // batch larger than Options.MaxBytes goes out in several, one after the other, and
 // stops at the first that fails, so that the order of a key is kept.
 func (b *Bus) Publish(ctx context.Context, msgs ...bus.Message) error {
-	leave, err := b.enter()
-	if err != nil {
-		return err
+	leave, open := b.life.Enter()
+	if !open {
+		return errClosed
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, b.opt.Timeout)

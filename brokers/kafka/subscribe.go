@@ -38,18 +38,11 @@ type subscription struct {
 // again after 100 ms, and nothing behind it in its partition before that. While
 // the topic does not exist it waits for it.
 func (b *Bus) Subscribe(ctx context.Context, topic, group string, h bus.Handler) error {
-	if b.isClosed() {
+	if b.life.Over() {
 		return errClosed
 	}
-	inner, cancel := context.WithCancel(ctx)
+	inner, cancel := b.life.Bound(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-b.done:
-			cancel()
-		case <-inner.Done():
-		}
-	}()
 	s := &subscription{bus: b, topic: topic, handler: h, turn: make(chan struct{}, 1)}
 	err := s.run(inner, b.cfg.Name(group))
 	switch {
@@ -59,12 +52,6 @@ func (b *Bus) Subscribe(ctx context.Context, topic, group string, h bus.Handler)
 		return err
 	}
 	return errClosed
-}
-
-func (b *Bus) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
 }
 
 // run is a member of the group until ctx ends, generation after generation.
@@ -82,7 +69,7 @@ func (s *subscription) run(ctx context.Context, group string) error {
 	for s.awaitTopic(ctx) {
 		gen, err := member.Next(ctx)
 		if err != nil {
-			if !s.bus.pause(ctx, retryPause) {
+			if !s.bus.life.Pause(ctx, retryPause) {
 				return nil
 			}
 			continue
@@ -124,7 +111,7 @@ func (s *subscription) awaitTopic(ctx context.Context) bool {
 		if !errors.Is(err, bus.ErrRejected) {
 			return ctx.Err() == nil
 		}
-		if !s.bus.pause(ctx, topicWait) {
+		if !s.bus.life.Pause(ctx, topicWait) {
 			return false
 		}
 	}

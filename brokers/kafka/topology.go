@@ -17,9 +17,9 @@ import (
 // cluster has none until somebody asks). Groups need no creation: one that has
 // committed nothing starts at the oldest record.
 func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error {
-	leave, err := b.enter()
-	if err != nil {
-		return err
+	leave, open := b.life.Enter()
+	if !open {
+		return errClosed
 	}
 	defer leave()
 	name := b.cfg.Name(topic)
@@ -88,9 +88,9 @@ func (b *Bus) createTopic(ctx context.Context, name string) error {
 // Remove implements bus.Topology. A group that still has members is waited for,
 // because Kafka does not delete it; so is the disappearance of the topic.
 func (b *Bus) Remove(ctx context.Context, topic string, groups ...string) error {
-	leave, err := b.enter()
-	if err != nil {
-		return err
+	leave, open := b.life.Enter()
+	if !open {
+		return errClosed
 	}
 	defer leave()
 	name := b.cfg.Name(topic)
@@ -180,7 +180,7 @@ func (b *Bus) insist(ctx context.Context, f func() error) error {
 		if err == nil || errors.Is(err, bus.ErrRejected) {
 			return err
 		}
-		if !b.pause(ctx, retryPause) {
+		if !b.life.Pause(ctx, retryPause) {
 			return fmt.Errorf("kafka: gave up (%v): %w", context.Cause(ctx), err)
 		}
 	}

@@ -30,7 +30,7 @@ const (
 // line knows whether the client is connected without asking it: the client would
 // make the caller wait while it dials. Safe for concurrent use.
 type line struct {
-	ctx   context.Context
+	life  *bus.Lifetime
 	dial  bus.DialFunc
 	first chan struct{} // closed at the first connection
 	ended chan struct{} // closed when the client has let go of everything
@@ -43,14 +43,16 @@ type line struct {
 	giveUp context.CancelFunc // of the dial
 }
 
-func newLine(ctx context.Context, dial bus.DialFunc) *line {
-	return &line{ctx: ctx, dial: dial, first: make(chan struct{}), ended: make(chan struct{}),
+func newLine(life *bus.Lifetime, dial bus.DialFunc) *line {
+	return &line{life: life, dial: dial, first: make(chan struct{}), ended: make(chan struct{}),
 		why: errors.New("connecting"), down: make(chan struct{})}
 }
 
 // Dial is called by the client for every connection.
 func (l *line) Dial(network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(l.ctx, dialTime)
+	ctx, end := l.life.Bound(context.Background())
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	l.mu.Lock()
 	l.fall()

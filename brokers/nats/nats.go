@@ -28,7 +28,6 @@ package nats
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -63,12 +62,7 @@ type Bus struct {
 	line *line
 	nc   *natsgo.Conn
 	js   jetstream.JetStream
-
-	ctx  context.Context // ends at Close: the life of the goroutines, not of a call
-	stop context.CancelFunc
-	mu   sync.Mutex
-	over bool
-	work sync.WaitGroup
+	life *bus.Lifetime
 }
 
 var (
@@ -94,9 +88,8 @@ func Open(ctx context.Context, c bus.Config, o Options) (*Bus, error) {
 	if o.DedupeWindow < minDedupeWindow {
 		return nil, fmt.Errorf("nats: the server takes no DedupeWindow below %v", minDedupeWindow)
 	}
-	b := &Bus{cfg: c, opts: o}
-	b.ctx, b.stop = context.WithCancel(context.Background())
-	b.line = newLine(b.ctx, c.Dial)
+	b := &Bus{cfg: c, opts: o, life: bus.NewLifetime()}
+	b.line = newLine(b.life, c.Dial)
 	if err := b.connect(ctx, c.URL); err != nil {
 		b.Close()
 		return nil, err
@@ -114,21 +107,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// enter counts a piece of work that Close has to wait for; false after Close.
-func (b *Bus) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.over {
-		return false
-	}
-	b.work.Add(1)
-	return true
-}
-
 // ready answers at once whether the bus is connected.
 func (b *Bus) ready(ctx context.Context) error {
 	switch {
-	case b.ctx.Err() != nil:
+	case b.life.Over():
 		return errClosed
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w: nats: %w", bus.ErrUnavailable, ctx.Err())
@@ -139,28 +121,8 @@ func (b *Bus) ready(ctx context.Context) error {
 // Close ends the connection and waits until nothing of the bus runs any more,
 // except calls to handlers: Subscribe returns after its handler has.
 func (b *Bus) Close() error {
-	b.mu.Lock()
-	b.over = true
-	b.mu.Unlock()
-	b.stop()
+	b.life.End()
 	b.line.hangUp(b.nc)
-	b.work.Wait()
+	b.life.Wait()
 	return nil
-}
-
-// bound returns a context that ends with ctx and with the bus.
-func (b *Bus) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	unhook := context.AfterFunc(b.ctx, cancel)
-	return ctx, func() { unhook(); cancel() }
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

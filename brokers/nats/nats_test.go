@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"go.uber.org/goleak"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 	"outboxplayground/infra/servers/servertest"
 )
@@ -53,114 +53,33 @@ func each(t *testing.T, test func(t *testing.T, url string)) {
 	})
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func open(t *testing.T, url string, o Options, dial bus.DialFunc) *Bus {
 	t.Helper()
 	c := bus.Config{URL: url, Prefix: "t" + uuid.NewString()[:8], Dial: dial}
-	b, err := Open(within(t, 5*time.Second), c, o)
+	b, err := Open(kit.Within(t, 5*time.Second), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	if err := b.Prepare(within(t, 10*time.Second), "safe", "mail"); err != nil {
+	if err := b.Prepare(kit.Within(t, 10*time.Second), "safe", "mail"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		plain, _ := Open(within(t, 10*time.Second), bus.Config{URL: url, Prefix: c.Prefix}, o)
+		plain, _ := Open(kit.Within(t, 10*time.Second), bus.Config{URL: url, Prefix: c.Prefix}, o)
 		defer plain.Close()
-		if err := plain.Remove(within(t, 10*time.Second), "safe", "mail"); err != nil {
+		if err := plain.Remove(kit.Within(t, 10*time.Second), "safe", "mail"); err != nil {
 			t.Error(err)
 		}
 	})
 	return b
 }
 
-func messages(n int) []bus.Message {
-	msgs := make([]bus.Message, n)
-	for i := range msgs {
-		msgs[i] = bus.Message{ID: uuid.NewString(), Topic: "safe", Payload: fmt.Appendf(nil, `{"n":%d}`, i)}
-	}
-	return msgs
-}
-
-// receiver collects what a subscription delivers.
-type receiver struct {
-	mu   sync.Mutex
-	got  []bus.Message
-	stop context.CancelFunc
-	done chan error
-}
-
-func receive(t *testing.T, b *Bus, group string, h bus.Handler) *receiver {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &receiver{stop: cancel, done: make(chan error, 1)}
-	go func() {
-		r.done <- b.Subscribe(ctx, "safe", group, func(ctx context.Context, m bus.Message) error {
-			if h != nil {
-				if err := h(ctx, m); err != nil {
-					return err
-				}
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.got = append(r.got, m)
-			return nil
-		})
-	}()
-	t.Cleanup(func() { r.end(t) })
-	return r
-}
-
-func (r *receiver) end(t *testing.T) {
-	r.stop()
-	select {
-	case err := <-r.done:
-		if err != nil {
-			t.Error("Subscribe:", err)
-		}
-		r.done <- nil
-	case <-time.After(5 * time.Second):
-		t.Error("Subscribe did not return within 5 s of the end of its context")
-	}
-}
-
-func (r *receiver) all() []bus.Message {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]bus.Message(nil), r.got...)
-}
-
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if is() {
-			return
-		}
-	}
-	t.Fatal("not within 20 s: " + what)
-}
-
 func backlog(t *testing.T, b *Bus) int64 {
-	n, err := b.Backlog(within(t, 5*time.Second), "safe", "mail")
+	n, err := b.Backlog(kit.Within(t, 5*time.Second), "safe", "mail")
 	if err != nil {
 		return -1
 	}
 	return n
-}
-
-func classes(err error, n int) string {
-	var s []string
-	for i := range n {
-		s = append(s, bus.Classify(bus.Outcome(err, i)).String())
-	}
-	return strings.Join(s, " ")
 }
 
 func TestMessagesArriveAsTheyWere(t *testing.T) {
@@ -173,12 +92,12 @@ func TestMessagesArriveAsTheyWere(t *testing.T) {
 			{ID: uuid.NewString(), Topic: "safe", Key: "u1", Payload: []byte{}},
 			{Topic: "safe", Payload: bytes.Repeat([]byte{0, 255}, 300_000)},
 		}
-		if err := b.Publish(within(t, 10*time.Second), sent...); err != nil {
+		if err := b.Publish(kit.Within(t, 10*time.Second), sent...); err != nil {
 			t.Fatal(err)
 		}
-		r := receive(t, b, "mail", nil)
-		eventually(t, "three messages", func() bool { return len(r.all()) == 3 })
-		for i, m := range r.all() {
+		r := kit.Receive(t, b, "mail", nil)
+		kit.Eventually(t, 20*time.Second, "three messages", func() bool { return len(r.All()) == 3 })
+		for i, m := range r.All() {
 			w := sent[i]
 			if m.ID != w.ID || m.Topic != w.Topic || m.Key != w.Key || !bytes.Equal(m.Payload, w.Payload) || !maps.Equal(m.Headers, w.Headers) {
 				t.Errorf("message %d: got %.300q, want %.300q", i, fmt.Sprint(m), fmt.Sprint(w))
@@ -190,8 +109,8 @@ func TestMessagesArriveAsTheyWere(t *testing.T) {
 func TestTenThousandPipelined(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		b := open(t, url, Options{}, nil)
-		msgs, began := messages(10_000), time.Now()
-		if err := b.Publish(within(t, 60*time.Second), msgs...); err != nil {
+		msgs, began := kit.Messages(10_000), time.Now()
+		if err := b.Publish(kit.Within(t, 60*time.Second), msgs...); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("10,000 acknowledged in %v", time.Since(began))
@@ -199,30 +118,30 @@ func TestTenThousandPipelined(t *testing.T) {
 			t.Fatal(n)
 		}
 		began = time.Now()
-		r := receive(t, b, "mail", nil)
-		eventually(t, "all of them", func() bool { return len(r.all()) == len(msgs) })
+		r := kit.Receive(t, b, "mail", nil)
+		kit.Eventually(t, 20*time.Second, "all of them", func() bool { return len(r.All()) == len(msgs) })
 		t.Logf("10,000 received in %v", time.Since(began))
-		for i, m := range r.all() {
+		for i, m := range r.All() {
 			if m.ID != msgs[i].ID {
 				t.Fatalf("position %d: got %s, want %s", i, m.Payload, msgs[i].Payload)
 			}
 		}
-		eventually(t, "no backlog", func() bool { return backlog(t, b) == 0 })
+		kit.Eventually(t, 20*time.Second, "no backlog", func() bool { return backlog(t, b) == 0 })
 	})
 }
 
 func TestRepeatedIDIsAbsorbedInsideTheWindowOnly(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		b := open(t, url, Options{DedupeWindow: minDedupeWindow}, nil)
-		m := messages(1)[0]
-		if err := b.Publish(within(t, 5*time.Second), m, m); err != nil {
+		m := kit.Messages(1)[0]
+		if err := b.Publish(kit.Within(t, 5*time.Second), m, m); err != nil {
 			t.Fatal(err)
 		}
 		if n := backlog(t, b); n != 1 {
 			t.Fatal("inside:", n)
 		}
-		eventually(t, "stored a second time", func() bool {
-			return b.Publish(within(t, 5*time.Second), m) == nil && backlog(t, b) == 2
+		kit.Eventually(t, 20*time.Second, "stored a second time", func() bool {
+			return b.Publish(kit.Within(t, 5*time.Second), m) == nil && backlog(t, b) == 2
 		})
 	})
 }
@@ -241,13 +160,13 @@ func TestRejectedAloneAndAmongNeighbours(t *testing.T) {
 		}
 		for name, spoil := range cases {
 			t.Run(name, func(t *testing.T) {
-				msgs, began := messages(3), time.Now()
+				msgs, began := kit.Messages(3), time.Now()
 				spoil(&msgs[1])
-				err := b.Publish(within(t, 5*time.Second), msgs...)
-				if got := classes(err, 3); got != "accepted rejected accepted" {
+				err := b.Publish(kit.Within(t, 5*time.Second), msgs...)
+				if got := kit.Classes(err, 3); got != "accepted rejected accepted" {
 					t.Error(got, err)
 				}
-				if err := b.Publish(within(t, 5*time.Second), msgs[1]); !errors.Is(err, bus.ErrRejected) {
+				if err := b.Publish(kit.Within(t, 5*time.Second), msgs[1]); !errors.Is(err, bus.ErrRejected) {
 					t.Error("alone:", err)
 				}
 				if took := time.Since(began); took > 200*time.Millisecond {
@@ -261,22 +180,22 @@ func TestRejectedAloneAndAmongNeighbours(t *testing.T) {
 func TestFailedHandlerSeesTheMessageAgain(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		b := open(t, url, Options{}, nil)
-		msgs, tries := messages(3), map[string]int{}
-		r := receive(t, b, "mail", func(_ context.Context, m bus.Message) error {
+		msgs, tries := kit.Messages(3), map[string]int{}
+		r := kit.Receive(t, b, "mail", func(_ context.Context, m bus.Message) error {
 			if tries[m.ID]++; m.ID == msgs[1].ID && tries[m.ID] <= 5 {
 				return errors.New("not yet")
 			}
 			return nil
 		})
-		if err := b.Publish(within(t, 5*time.Second), msgs...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), msgs...); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "three messages", func() bool { return len(r.all()) == 3 })
-		r.end(t)
+		kit.Eventually(t, 20*time.Second, "three messages", func() bool { return len(r.All()) == 3 })
+		r.End(t)
 		if tries[msgs[1].ID] != 6 || tries[msgs[0].ID] != 1 {
 			t.Error(tries)
 		}
-		eventually(t, "no backlog", func() bool { return backlog(t, b) == 0 })
+		kit.Eventually(t, 20*time.Second, "no backlog", func() bool { return backlog(t, b) == 0 })
 	})
 }
 
@@ -284,8 +203,8 @@ func TestSlowHandlerKeepsWhatItHolds(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		b := open(t, url, Options{AckWait: 1500 * time.Millisecond}, nil)
 		calls, let := make(chan string, 100), make(chan struct{})
-		r := receive(t, b, "mail", func(_ context.Context, m bus.Message) error { calls <- m.ID; <-let; return nil })
-		if err := b.Publish(within(t, 5*time.Second), messages(3)...); err != nil {
+		r := kit.Receive(t, b, "mail", func(_ context.Context, m bus.Message) error { calls <- m.ID; <-let; return nil })
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(3)...); err != nil {
 			t.Fatal(err)
 		}
 		<-calls
@@ -295,8 +214,8 @@ func TestSlowHandlerKeepsWhatItHolds(t *testing.T) {
 			t.Error("backlog while held:", n)
 		}
 		close(let)
-		eventually(t, "no backlog", func() bool { return backlog(t, b) == 0 })
-		if got := r.all(); len(got) != 3 {
+		kit.Eventually(t, 20*time.Second, "no backlog", func() bool { return backlog(t, b) == 0 })
+		if got := r.All(); len(got) != 3 {
 			t.Errorf("%d deliveries of 3 messages", len(got))
 		}
 	})
@@ -306,32 +225,32 @@ func TestEveryGroupGetsEverythingAndASlowMemberDoesNotStarveAnother(t *testing.T
 	each(t, func(t *testing.T, url string) {
 		b := open(t, url, Options{}, nil)
 		let, holding := make(chan struct{}), make(chan struct{}, 1000)
-		slow := receive(t, b, "mail", func(context.Context, bus.Message) error { holding <- struct{}{}; <-let; return nil })
-		if err := b.Publish(within(t, 10*time.Second), messages(200)...); err != nil {
+		slow := kit.Receive(t, b, "mail", func(context.Context, bus.Message) error { holding <- struct{}{}; <-let; return nil })
+		if err := b.Publish(kit.Within(t, 10*time.Second), kit.Messages(200)...); err != nil {
 			t.Fatal(err)
 		}
 		<-holding
-		fast, audit := receive(t, b, "mail", nil), receive(t, b, "audit.group", nil)
-		eventually(t, "the rest", func() bool { return len(fast.all()) == 200-bus.DefaultMaxUnacked && len(audit.all()) == 200 })
+		fast, audit := kit.Receive(t, b, "mail", nil), kit.Receive(t, b, "audit.group", nil)
+		kit.Eventually(t, 20*time.Second, "the rest", func() bool { return len(fast.All()) == 200-bus.DefaultMaxUnacked && len(audit.All()) == 200 })
 		close(let)
-		eventually(t, "all", func() bool { return len(fast.all())+len(slow.all()) == 200 })
+		kit.Eventually(t, 20*time.Second, "all", func() bool { return len(fast.All())+len(slow.All()) == 200 })
 	})
 }
 
 func TestTwoSubjectsDoNotShareAStream(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		b := open(t, url, Options{}, nil)
-		if err := b.Prepare(within(t, 5*time.Second), "a.b"); err != nil {
+		if err := b.Prepare(kit.Within(t, 5*time.Second), "a.b"); err != nil {
 			t.Fatal(err)
 		}
-		defer b.Remove(within(t, 5*time.Second), "a.b")
-		if err := b.Prepare(within(t, 5*time.Second), "a_b"); !errors.Is(err, errTaken) {
+		defer b.Remove(kit.Within(t, 5*time.Second), "a.b")
+		if err := b.Prepare(kit.Within(t, 5*time.Second), "a_b"); !errors.Is(err, errTaken) {
 			t.Error(err)
 		}
-		if err := b.Remove(within(t, 5*time.Second), "a_b"); !errors.Is(err, errTaken) {
+		if err := b.Remove(kit.Within(t, 5*time.Second), "a_b"); !errors.Is(err, errTaken) {
 			t.Error(err)
 		}
-		if err := b.Subscribe(within(t, 5*time.Second), "a_b", "g", nil); !errors.Is(err, errTaken) {
+		if err := b.Subscribe(kit.Within(t, 5*time.Second), "a_b", "g", nil); !errors.Is(err, errTaken) {
 			t.Error(err)
 		}
 	})

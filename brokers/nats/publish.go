@@ -31,17 +31,13 @@ func (b *Bus) Publish(ctx context.Context, msgs ...bus.Message) error {
 		return bus.Join(f.fate)
 	}
 	err := b.ready(ctx)
-	if err == nil && !b.enter() {
+	if err == nil && !b.life.Go(func() { f.send(b.js) }) {
 		err = errClosed
 	}
 	if err != nil {
 		f.end(err)
 		return bus.Join(f.fate)
 	}
-	go func() {
-		defer b.work.Done()
-		f.send(b.js)
-	}()
 	f.end(b.collect(ctx, f))
 	b.explainSilence(ctx, msgs, f.fate)
 	return bus.Join(f.fate)
@@ -128,7 +124,7 @@ func (b *Bus) collect(ctx context.Context, f *flight) error {
 			<-f.room
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-b.ctx.Done():
+		case <-b.life.Done():
 			return errClosed
 		}
 	}
@@ -146,7 +142,7 @@ func (b *Bus) await(ctx context.Context, f *flight, s sent) error {
 		f.settle(s.i, ackError(err))
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-b.ctx.Done():
+	case <-b.life.Done():
 		return errors.New("bus closed")
 	}
 	return nil

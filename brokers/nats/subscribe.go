@@ -15,14 +15,14 @@ func (b *Bus) Subscribe(ctx context.Context, topic, group string, h bus.Handler)
 	if err := checkNames(topic, group); err != nil {
 		return err
 	}
-	inner, cancel := b.bound(ctx)
+	inner, cancel := b.life.Bound(ctx)
 	defer cancel()
 	for inner.Err() == nil {
 		err := b.consume(inner, topic, group, h)
 		if err != nil && forGood(err) && inner.Err() == nil {
 			return fmt.Errorf("nats: subscribe to %s: %w", topic, err)
 		}
-		pause(inner, redialPause)
+		b.life.Pause(inner, redialPause)
 	}
 	if ctx.Err() == nil {
 		return errClosed

@@ -48,7 +48,7 @@ func (b *Bus) insist(ctx context.Context, what string, do func(context.Context) 
 	if err := checkNames(topic, groups...); err != nil {
 		return err
 	}
-	ctx, cancel := b.bound(ctx)
+	ctx, cancel := b.life.Bound(ctx)
 	defer cancel()
 	for {
 		err := b.ready(ctx)
@@ -58,14 +58,14 @@ func (b *Bus) insist(ctx context.Context, what string, do func(context.Context) 
 		switch {
 		case err == nil:
 			return nil
-		case b.ctx.Err() != nil:
+		case b.life.Over():
 			return errClosed
 		case forGood(err):
 			return fmt.Errorf("nats: %s %s: %w", what, topic, err)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: nats: %s %s: %w: %w", bus.ErrUnavailable, what, topic, ctx.Err(), err)
 		}
-		pause(ctx, redialPause)
+		b.life.Pause(ctx, redialPause)
 	}
 }
 
@@ -134,7 +134,7 @@ func (b *Bus) Backlog(ctx context.Context, topic, group string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := b.bound(ctx)
+	ctx, cancel := b.life.Bound(ctx)
 	defer cancel()
 	c, err := b.js.Consumer(ctx, b.stream(topic), plainName(group))
 	if err != nil {

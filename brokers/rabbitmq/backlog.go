@@ -35,7 +35,7 @@ func (b *Bus) Backlog(ctx context.Context, topic, group string) (int64, error) {
 	if err := checkNames(topic, []string{group}); err != nil {
 		return 0, err
 	}
-	ctx, cancel := b.bound(ctx)
+	ctx, cancel := b.life.Bound(ctx)
 	defer cancel()
 	queue, total := b.cfg.Name(topic, group), int64(0)
 	err := b.desk.with(ctx, func(c *conn) (err error) {

@@ -76,6 +76,7 @@ func (d dialer) open(ctx context.Context) (*conn, error) {
 
 // link keeps one connection up.
 type link struct {
+	life  *bus.Lifetime
 	dial  dialer
 	tried chan struct{} // closed after the first attempt
 
@@ -85,12 +86,14 @@ type link struct {
 	blocked string
 }
 
-func newLink(d dialer) *link {
-	return &link{dial: d, tried: make(chan struct{}), why: fmt.Errorf("connecting")}
+func newLink(life *bus.Lifetime, d dialer) *link {
+	return &link{life: life, dial: d, tried: make(chan struct{}), why: fmt.Errorf("connecting")}
 }
 
-// run connects again and again until ctx ends.
-func (l *link) run(ctx context.Context) {
+// run connects again and again until the bus ends.
+func (l *link) run() {
+	ctx, cancel := l.life.Bound(context.Background())
+	defer cancel()
 	for first := true; ctx.Err() == nil; first = false {
 		c, err := l.dial.open(ctx)
 		if err != nil {
@@ -103,7 +106,7 @@ func (l *link) run(ctx context.Context) {
 		if c != nil {
 			l.set(nil, l.watch(ctx, c))
 		}
-		pause(ctx, redialPause)
+		l.life.Pause(ctx, redialPause)
 	}
 }
 

@@ -26,16 +26,12 @@ func (b *Bus) Publish(ctx context.Context, msgs ...bus.Message) error {
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: rabbitmq: %w", bus.ErrUnavailable, ctx.Err())
 	}
-	if err == nil && !b.enter() {
+	if err == nil && !b.life.Go(func() { p.run(b.pool, c) }) {
 		err = errClosed
 	}
 	if err != nil {
 		return p.result(err)
 	}
-	go func() {
-		defer b.work.Done()
-		p.run(b.pool, c)
-	}()
 	select {
 	case <-p.done:
 	case <-ctx.Done():

@@ -81,11 +81,7 @@ type Bus struct {
 	heldMu sync.Mutex
 	held   map[string]*counter
 
-	ctx  context.Context // ends at Close: the life of the goroutines, not of a call
-	stop context.CancelFunc
-	mu   sync.Mutex
-	over bool
-	work sync.WaitGroup
+	life *bus.Lifetime
 }
 
 var (
@@ -117,13 +113,12 @@ func Open(ctx context.Context, c bus.Config, o Options) (*Bus, error) {
 	if o.Settle == 0 {
 		o.Settle = DefaultSettle
 	}
-	b := &Bus{cfg: c, opts: o, held: map[string]*counter{}}
-	b.ctx, b.stop = context.WithCancel(context.Background())
+	b := &Bus{cfg: c, opts: o, held: map[string]*counter{}, life: bus.NewLifetime()}
 	b.dial = dialer{url: c.URL, dial: c.Dial}
-	b.link = newLink(b.dial)
+	b.link = newLink(b.life, b.dial)
 	b.pool = newPool(c.Name("events"))
 	b.desk = newDesk(b.dial)
-	b.work.Go(func() { b.link.run(b.ctx) })
+	b.life.Go(b.link.run)
 	ctx, cancel := context.WithTimeout(ctx, firstAttempt)
 	defer cancel()
 	select {
@@ -133,42 +128,11 @@ func Open(ctx context.Context, c bus.Config, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// enter counts a piece of work that Close has to wait for; false after Close.
-func (b *Bus) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.over {
-		return false
-	}
-	b.work.Add(1)
-	return true
-}
-
 // Close ends the connections and waits until nothing of the bus runs any more,
 // except calls to handlers: Subscribe returns after its handler has.
 func (b *Bus) Close() error {
-	b.mu.Lock()
-	b.over = true
-	b.mu.Unlock()
-	b.stop()
-	b.work.Wait()
+	b.life.End()
+	b.life.Wait()
 	b.desk.close()
 	return nil
-}
-
-// bound returns a context that ends with ctx and with the bus.
-func (b *Bus) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	unhook := context.AfterFunc(b.ctx, cancel)
-	return ctx, func() { unhook(); cancel() }
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -23,14 +23,14 @@ func (b *Bus) Subscribe(ctx context.Context, topic, group string, h bus.Handler)
 	if err := checkNames(topic, []string{group}); err != nil {
 		return err
 	}
-	inner, cancel := b.bound(ctx)
+	inner, cancel := b.life.Bound(ctx)
 	defer cancel()
 	for inner.Err() == nil {
 		err := b.consume(inner, topic, group, h)
 		if isCode(err, amqp.AccessRefused) && ctx.Err() == nil {
 			return fmt.Errorf("rabbitmq: subscribe to %s: %w", topic, err)
 		}
-		pause(inner, redialPause)
+		b.life.Pause(inner, redialPause)
 	}
 	if ctx.Err() == nil {
 		return errClosed
@@ -45,7 +45,7 @@ func (b *Bus) consume(ctx context.Context, topic, group string, h bus.Handler) e
 		return nil // a broker that is away, or not yet ready to check passwords
 	}
 	queue := b.cfg.Name(topic, group)
-	in := inbox{conn: c, topic: topic, handle: h, held: b.counter(queue),
+	in := inbox{life: b.life, conn: c, topic: topic, handle: h, held: b.counter(queue),
 		queue: make(chan amqp.Delivery, b.cfg.MaxUnacked)}
 	release := c.guard(ctx)
 	deliveries, err := b.start(c, topic, group)
@@ -80,6 +80,7 @@ func (b *Bus) start(c *conn, topic, group string) (<-chan amqp.Delivery, error) 
 
 // inbox is what one subscription holds unacknowledged on one connection.
 type inbox struct {
+	life   *bus.Lifetime
 	conn   *conn
 	topic  string
 	handle bus.Handler
@@ -116,7 +117,7 @@ func (in *inbox) work(ctx context.Context) {
 func (in *inbox) one(ctx context.Context, d amqp.Delivery) {
 	err := in.handle(ctx, decode(in.topic, d))
 	if err != nil {
-		pause(ctx, retryPause)
+		in.life.Pause(ctx, retryPause)
 	}
 	_ = in.conn.within(ackTime, func() error {
 		if err != nil {

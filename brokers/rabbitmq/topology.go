@@ -26,9 +26,9 @@ func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error
 		return err
 	}, topic, groups)
 	if err == nil && made {
-		ctx, cancel := b.bound(ctx)
+		ctx, cancel := b.life.Bound(ctx)
 		defer cancel()
-		pause(ctx, b.opts.Settle)
+		b.life.Pause(ctx, b.opts.Settle)
 		err = ctx.Err()
 	}
 	return err
@@ -47,21 +47,21 @@ func (b *Bus) insist(ctx context.Context, what string, do func(*conn) error, top
 	if err := checkNames(topic, groups); err != nil {
 		return err
 	}
-	ctx, cancel := b.bound(ctx)
+	ctx, cancel := b.life.Bound(ctx)
 	defer cancel()
 	for {
 		err := b.desk.with(ctx, do)
 		switch {
 		case err == nil:
 			return nil
-		case b.ctx.Err() != nil:
+		case b.life.Over():
 			return errClosed
 		case isCode(err, amqp.AccessRefused):
 			return fmt.Errorf("rabbitmq: %s %s: %w", what, topic, err)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: rabbitmq: %s %s: %w: %w", bus.ErrUnavailable, what, topic, ctx.Err(), err)
 		}
-		pause(ctx, redialPause)
+		b.life.Pause(ctx, redialPause)
 	}
 }
 

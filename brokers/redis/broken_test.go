@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 )
 
@@ -57,13 +58,13 @@ func TestWhatWasAnsweredBeforeTheCutIsAccepted(t *testing.T) {
 		left.Store(1000)
 		prepare(t, b, "g")
 		left.Store(3)
-		err := b.Publish(within(t, 5*time.Second), msgs(5)...)
+		err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(5)...)
 		for i := range 5 {
 			want := bus.Accepted
 			if i >= 3 {
 				want = bus.Ambiguous
 			}
-			wantClass(t, bus.Outcome(err, i), want)
+			kit.WantClass(t, bus.Outcome(err, i), want)
 		}
 		left.Store(1000)
 		if n, err := b.Backlog(t.Context(), "safe", "g"); err != nil || n != 5 {
@@ -97,7 +98,7 @@ func TestAConsumerHeldUpTooLongLetsGo(t *testing.T) {
 		far := open(t, bus.Config{URL: url, Dial: dial}, opt)
 		near := open(t, bus.Config{URL: url, Prefix: far.cfg.Prefix}, opt)
 		prepare(t, near, "g")
-		if err := near.Publish(within(t, 5*time.Second), msgs(4)...); err != nil {
+		if err := near.Publish(kit.Within(t, 5*time.Second), kit.Messages(4)...); err != nil {
 			t.Fatal(err)
 		}
 		begun, goOn := make(chan struct{}), make(chan struct{})
@@ -111,23 +112,23 @@ func TestAConsumerHeldUpTooLongLetsGo(t *testing.T) {
 		<-begun
 		gate.Lock() // as if the process were stopped: the connections stay
 		two := subscribe(t, near, "g", nil)
-		eventually(t, 10*time.Second, "the other one to claim all 4", func() bool { return two.distinct() == 4 })
+		kit.Eventually(t, 10*time.Second, "the other one to claim all 4", func() bool { return two.Distinct() == 4 })
 		gate.Unlock()
 		close(goOn)
-		two.end(t)
-		last := msg(9)
-		if err := near.Publish(within(t, 5*time.Second), last); err != nil {
+		two.End(t)
+		last := kit.Message(9)
+		if err := near.Publish(kit.Within(t, 5*time.Second), last); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "the held-up consumer to go on", func() bool {
-			got := one.messages()
+		kit.Eventually(t, 10*time.Second, "the held-up consumer to go on", func() bool {
+			got := one.All()
 			return len(got) > 0 && got[len(got)-1].ID == last.ID
 		})
 		noBacklog(t, near, "g")
-		if n := len(one.messages()); n != 2 {
+		if n := len(one.All()); n != 2 {
 			t.Errorf("the held-up consumer handled %d messages, want the one in its hands and the new one", n)
 		}
-		if n := len(two.messages()); n != 4 {
+		if n := len(two.All()); n != 4 {
 			t.Errorf("the other one handled %d, want 4", n)
 		}
 	})

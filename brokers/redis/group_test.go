@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 )
 
@@ -15,7 +16,7 @@ func TestWhatIsNotHandledGoesBackAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{ClaimIdle: time.Minute})
 		prepare(t, b, "g")
-		if err := b.Publish(within(t, 5*time.Second), msgs(5)...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(5)...); err != nil {
 			t.Fatal(err)
 		}
 		first := subscribe(t, b, "g", func(n int, m bus.Message) error {
@@ -24,14 +25,14 @@ func TestWhatIsNotHandledGoesBackAtOnce(t *testing.T) {
 			}
 			return nil
 		})
-		eventually(t, 10*time.Second, "2 handled", func() bool { return len(first.messages()) == 2 })
-		eventually(t, 2*time.Second, "a backlog of 3", func() bool {
+		kit.Eventually(t, 10*time.Second, "2 handled", func() bool { return len(first.All()) == 2 })
+		kit.Eventually(t, 2*time.Second, "a backlog of 3", func() bool {
 			n, err := b.Backlog(t.Context(), "safe", "g")
 			return err == nil && n == 3
 		})
-		first.end(t)
+		first.End(t)
 		second := subscribe(t, b, "g", nil)
-		eventually(t, 10*time.Second, "the other 3", func() bool { return len(second.messages()) == 3 })
+		kit.Eventually(t, 10*time.Second, "the other 3", func() bool { return len(second.All()) == 3 })
 		noBacklog(t, b, "g")
 	})
 }
@@ -40,7 +41,7 @@ func TestADeadConsumersEntriesAreClaimedAndASlowOnesAreNot(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url, MaxUnacked: 4}, Options{ClaimIdle: 600 * time.Millisecond})
 		prepare(t, b, "g")
-		if err := b.Publish(within(t, 5*time.Second), msgs(4)...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(4)...); err != nil {
 			t.Fatal(err)
 		}
 		// A consumer that reads two and is never heard of again.
@@ -51,17 +52,19 @@ func TestADeadConsumersEntriesAreClaimedAndASlowOnesAreNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		// One that is slow but alive, with the other two in its hands.
+		began := make(chan struct{})
 		slow := subscribe(t, b, "g", func(n int, _ bus.Message) error {
 			if n == 1 {
+				close(began)
 				time.Sleep(2 * time.Second)
 			}
 			return nil
 		})
-		eventually(t, 5*time.Second, "the slow one to begin", func() bool { slow.mu.Lock(); defer slow.mu.Unlock(); return true })
+		<-began
 		quick := subscribe(t, b, "g", nil)
-		eventually(t, 10*time.Second, "4 messages", func() bool { return slow.distinct()+quick.distinct() == 4 })
+		kit.Eventually(t, 10*time.Second, "4 messages", func() bool { return slow.Distinct()+quick.Distinct() == 4 })
 		noBacklog(t, b, "g")
-		if n := len(slow.messages()) + len(quick.messages()); n != 4 {
+		if n := len(slow.All()) + len(quick.All()); n != 4 {
 			t.Errorf("%d deliveries of 4 messages", n)
 		}
 	})
@@ -74,17 +77,17 @@ func TestMembersShare(t *testing.T) {
 		slow := func(int, bus.Message) error { time.Sleep(time.Millisecond); return nil }
 		one, two := subscribe(t, b, "g", slow), subscribe(t, b, "g", slow)
 		for range 10 {
-			if err := b.Publish(within(t, 5*time.Second), msgs(40)...); err != nil {
+			if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(40)...); err != nil {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, 20*time.Second, "400 messages", func() bool { return one.distinct()+two.distinct() == 400 })
+		kit.Eventually(t, 20*time.Second, "400 messages", func() bool { return one.Distinct()+two.Distinct() == 400 })
 		noBacklog(t, b, "g")
-		if len(one.messages()) == 0 || len(two.messages()) == 0 || len(one.messages())+len(two.messages()) != 400 {
-			t.Errorf("one %d, two %d", len(one.messages()), len(two.messages()))
+		if len(one.All()) == 0 || len(two.All()) == 0 || len(one.All())+len(two.All()) != 400 {
+			t.Errorf("one %d, two %d", len(one.All()), len(two.All()))
 		}
-		one.end(t)
-		two.end(t)
+		one.End(t)
+		two.End(t)
 		left, err := b.client.XInfoConsumers(t.Context(), b.cfg.Name("safe"), b.cfg.Name("g")).Result()
 		if err != nil || len(left) != 0 {
 			t.Errorf("consumers left behind: %v, %v", left, err)
@@ -97,10 +100,10 @@ func TestASubscriptionHealsALostStream(t *testing.T) {
 		b := open(t, bus.Config{URL: url}, Options{})
 		in := subscribe(t, b, "g", nil) // there is nothing yet
 		for i := 1; i <= 3; i++ {
-			eventually(t, 5*time.Second, "a stream", func() bool {
-				return b.Publish(within(t, 5*time.Second), msg(i)) == nil
+			kit.Eventually(t, 5*time.Second, "a stream", func() bool {
+				return b.Publish(kit.Within(t, 5*time.Second), kit.Message(i)) == nil
 			})
-			eventually(t, 5*time.Second, "the message", func() bool { return in.distinct() == i })
+			kit.Eventually(t, 5*time.Second, "the message", func() bool { return in.Distinct() == i })
 			if err := b.client.Del(t.Context(), b.cfg.Name("safe")).Err(); err != nil {
 				t.Fatal(err)
 			}

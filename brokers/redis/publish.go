@@ -15,9 +15,9 @@ import (
 // breaks half way, the messages whose answer was read are accepted and only the
 // rest is ambiguous.
 func (b *Bus) Publish(ctx context.Context, msgs ...bus.Message) error {
-	leave, err := b.enter()
-	if err != nil {
-		return err
+	leave, open := b.life.Enter()
+	if !open {
+		return errClosed
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, b.opt.Timeout)

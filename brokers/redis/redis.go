@@ -26,7 +26,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -76,11 +75,7 @@ type Bus struct {
 	opt    Options
 	url    redis.Options
 	client *redis.Client
-
-	mu     sync.Mutex
-	closed bool
-	busy   sync.WaitGroup // publishes and admin calls under way
-	done   chan struct{}  // closed by Close
+	life   *bus.Lifetime
 }
 
 // Open makes a bus for the server at c.URL ("redis://user:password@host:port/db",
@@ -92,7 +87,7 @@ func Open(ctx context.Context, c bus.Config, o Options) (*Bus, error) {
 		// Not wrapped: the parser quotes the URL, password and all.
 		return nil, errors.New("redis: the URL must be redis://, rediss:// or unix://")
 	}
-	b := &Bus{cfg: c.WithDefaults(), opt: o.withDefaults(), url: *url, done: make(chan struct{})}
+	b := &Bus{cfg: c.WithDefaults(), opt: o.withDefaults(), url: *url, life: bus.NewLifetime()}
 	b.client = b.connect(b.opt.PoolSize)
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
@@ -137,49 +132,12 @@ func (b *Bus) connect(pool int) *redis.Client {
 // Close implements bus.Bus. Publishes under way get a second to finish; then
 // their connections are closed. Subscriptions end by themselves.
 func (b *Bus) Close() error {
-	b.mu.Lock()
-	first := !b.closed
-	b.closed = true
-	b.mu.Unlock()
-	if first {
-		close(b.done)
-	}
+	b.life.End()
 	cut := time.AfterFunc(closeGrace, func() { b.client.Close() })
-	b.busy.Wait()
+	b.life.Wait()
 	cut.Stop()
 	if err := b.client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		return err
 	}
 	return nil
-}
-
-func (b *Bus) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
-}
-
-// enter counts a call in, so that Close can wait for it.
-func (b *Bus) enter() (leave func(), err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return nil, errClosed
-	}
-	b.busy.Add(1)
-	return b.busy.Done, nil
-}
-
-// pause waits d, or less when ctx or the bus ends; it says whether to go on.
-func (b *Bus) pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-b.done:
-		return false
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 )
 
@@ -18,7 +19,7 @@ func TestMain(m *testing.M) {
 
 func noBacklog(t *testing.T, b *Bus, group string) {
 	t.Helper()
-	eventually(t, 5*time.Second, "no backlog", func() bool {
+	kit.Eventually(t, 5*time.Second, "no backlog", func() bool {
 		n, err := b.Backlog(t.Context(), "safe", group)
 		return err == nil && n == 0
 	})
@@ -28,14 +29,14 @@ func TestEverythingPublishedArrivesInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{})
 		prepare(t, b, "g", "h")
-		sent := msgs(500)
-		if err := b.Publish(within(t, 5*time.Second), sent...); err != nil {
+		sent := kit.Messages(500)
+		if err := b.Publish(kit.Within(t, 5*time.Second), sent...); err != nil {
 			t.Fatal(err)
 		}
 		for _, group := range []string{"g", "h"} {
 			in := subscribe(t, b, group, nil)
-			eventually(t, 10*time.Second, "500 messages", func() bool { return len(in.messages()) == 500 })
-			if got := in.messages(); !reflect.DeepEqual(got, sent) {
+			kit.Eventually(t, 10*time.Second, "500 messages", func() bool { return len(in.All()) == 500 })
+			if got := in.All(); !reflect.DeepEqual(got, sent) {
 				t.Errorf("group %s: not what was sent, or not in that order", group)
 			}
 			noBacklog(t, b, group)
@@ -56,12 +57,12 @@ func TestBytesAndHeadersTravel(t *testing.T) {
 			{ID: uuid.NewString(), Topic: "safe", Payload: []byte{}},
 			{ID: uuid.NewString(), Topic: "safe", Payload: all},
 		}
-		if err := b.Publish(within(t, 5*time.Second), want...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), want...); err != nil {
 			t.Fatal(err)
 		}
 		in := subscribe(t, b, "g", nil)
-		eventually(t, 10*time.Second, "3 messages", func() bool { return len(in.messages()) == 3 })
-		if got := in.messages(); !reflect.DeepEqual(got, want) {
+		kit.Eventually(t, 10*time.Second, "3 messages", func() bool { return len(in.All()) == 3 })
+		if got := in.All(); !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 	})
@@ -77,11 +78,11 @@ func TestAHandlerErrorRedeliversInPlace(t *testing.T) {
 			}
 			return nil
 		})
-		if err := b.Publish(within(t, 5*time.Second), msgs(5)...); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(5)...); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "5 messages", func() bool { return len(in.messages()) == 5 })
-		if got := string(in.messages()[0].Payload); got != "0" {
+		kit.Eventually(t, 10*time.Second, "5 messages", func() bool { return len(in.All()) == 5 })
+		if got := string(in.All()[0].Payload); got != "0" {
 			t.Errorf("first handled %q, want 0", got)
 		}
 	})
@@ -97,7 +98,7 @@ func TestABacklogOfManyPages(t *testing.T) {
 				t.Errorf("backlog %d, %v; want %d", n, err, want)
 			}
 			if want == 0 {
-				if err := b.Publish(within(t, 5*time.Second), msgs(2500)...); err != nil {
+				if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(2500)...); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -108,8 +109,8 @@ func TestABacklogOfManyPages(t *testing.T) {
 			}
 			return nil
 		})
-		eventually(t, 10*time.Second, "100 handled", func() bool { return len(in.messages()) == 100 })
-		eventually(t, 5*time.Second, "a backlog of 2400", func() bool {
+		kit.Eventually(t, 10*time.Second, "100 handled", func() bool { return len(in.All()) == 100 })
+		kit.Eventually(t, 5*time.Second, "a backlog of 2400", func() bool {
 			n, err := b.Backlog(t.Context(), "safe", "g")
 			return err == nil && n == 2400
 		})
@@ -127,15 +128,15 @@ func TestOversizedDoesNotHurtItsNeighbours(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{MaxBytes: 1 << 20})
 		prepare(t, b, "g")
-		batch := msgs(5)
+		batch := kit.Messages(5)
 		batch[2].Payload = make([]byte, 1<<20)
-		err := b.Publish(within(t, 10*time.Second), batch...)
+		err := b.Publish(kit.Within(t, 10*time.Second), batch...)
 		for i := range batch {
 			want := bus.Accepted
 			if i == 2 {
 				want = bus.Rejected
 			}
-			wantClass(t, bus.Outcome(err, i), want)
+			kit.WantClass(t, bus.Outcome(err, i), want)
 		}
 	})
 }
@@ -143,25 +144,25 @@ func TestOversizedDoesNotHurtItsNeighbours(t *testing.T) {
 func TestAMissingStreamIsRejected(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{})
-		wantClass(t, b.Publish(within(t, 5*time.Second), msg(1)), bus.Rejected)
+		kit.WantClass(t, b.Publish(kit.Within(t, 5*time.Second), kit.Message(1)), bus.Rejected)
 		if err := b.client.Set(t.Context(), b.cfg.Name("text"), "x", time.Minute).Err(); err != nil {
 			t.Fatal(err)
 		}
-		wantClass(t, b.Publish(within(t, 5*time.Second), bus.Message{ID: "1", Topic: "text"}), bus.Rejected)
+		kit.WantClass(t, b.Publish(kit.Within(t, 5*time.Second), bus.Message{ID: "1", Topic: "text"}), bus.Rejected)
 		prepare(t, b)
 		prepare(t, b, "g")
 		prepare(t, b, "g")
-		batch := msgs(3)
+		batch := kit.Messages(3)
 		batch[1].Topic = "missing"
-		err := b.Publish(within(t, 5*time.Second), batch...)
+		err := b.Publish(kit.Within(t, 5*time.Second), batch...)
 		for i, want := range []bus.Class{bus.Accepted, bus.Rejected, bus.Accepted} {
-			wantClass(t, bus.Outcome(err, i), want)
+			kit.WantClass(t, bus.Outcome(err, i), want)
 		}
 		for range 2 {
-			if err := b.Remove(within(t, 5*time.Second), "safe", "g"); err != nil {
+			if err := b.Remove(kit.Within(t, 5*time.Second), "safe", "g"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		wantClass(t, b.Publish(within(t, 5*time.Second), msg(1)), bus.Rejected)
+		kit.WantClass(t, b.Publish(kit.Within(t, 5*time.Second), kit.Message(1)), bus.Rejected)
 	})
 }

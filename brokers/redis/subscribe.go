@@ -44,18 +44,11 @@ type member struct {
 // Subscribe implements bus.Bus. A message whose handler failed is handed to it
 // again after 100 ms, before any other.
 func (b *Bus) Subscribe(ctx context.Context, topic, group string, h bus.Handler) error {
-	if b.isClosed() {
+	if b.life.Over() {
 		return errClosed
 	}
-	inner, cancel := context.WithCancel(ctx)
+	inner, cancel := b.life.Bound(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-b.done:
-			cancel()
-		case <-inner.Done():
-		}
-	}()
 	m := &member{
 		bus: b, client: b.connect(memberPool), handler: h, topic: topic,
 		stream: b.cfg.Name(topic), group: b.cfg.Name(group),
@@ -87,7 +80,7 @@ func (m *member) run(ctx context.Context) {
 		if code(err) == "NOGROUP" {
 			_ = createGroup(ctx, m.client, m.stream, m.group)
 		}
-		m.bus.pause(ctx, troublePause)
+		m.bus.life.Pause(ctx, troublePause)
 	}
 }
 

@@ -15,9 +15,9 @@ const firstGroup = "outbox-first"
 // Prepare implements bus.Topology: XGROUP CREATE with MKSTREAM, from the stream's
 // beginning.
 func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error {
-	leave, err := b.enter()
-	if err != nil {
-		return err
+	leave, open := b.life.Enter()
+	if !open {
+		return errClosed
 	}
 	defer leave()
 	stream := b.cfg.Name(topic)
@@ -40,9 +40,9 @@ func (b *Bus) Prepare(ctx context.Context, topic string, groups ...string) error
 // Remove implements bus.Topology. The groups of a stream go with it. A
 // subscription that is still on makes an empty stream again.
 func (b *Bus) Remove(ctx context.Context, topic string, groups ...string) error {
-	leave, err := b.enter()
-	if err != nil {
-		return err
+	leave, open := b.life.Enter()
+	if !open {
+		return errClosed
 	}
 	defer leave()
 	return b.insist(ctx, func() error { return b.client.Unlink(ctx, b.cfg.Name(topic)).Err() })
@@ -59,7 +59,7 @@ func (b *Bus) insist(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
-		if !b.pause(ctx, retryPause) {
+		if !b.life.Pause(ctx, retryPause) {
 			return fmt.Errorf("redis: gave up (%v): %w: %w", context.Cause(ctx), bus.ErrUnavailable, err)
 		}
 	}
@@ -69,9 +69,9 @@ func (b *Bus) insist(ctx context.Context, f func() error) error {
 // and those delivered and not acknowledged. While a delivery is under way it may
 // count an entry twice, never miss one.
 func (b *Bus) Backlog(ctx context.Context, topic, group string) (int64, error) {
-	leave, err := b.enter()
-	if err != nil {
-		return 0, err
+	leave, open := b.life.Enter()
+	if !open {
+		return 0, errClosed
 	}
 	defer leave()
 	stream := b.cfg.Name(topic)

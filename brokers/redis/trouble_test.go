@@ -1,14 +1,12 @@
 package redis
 
 import (
-	"context"
-	"errors"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
 )
 
@@ -26,34 +24,34 @@ func TestServerErrorsThatStoreNothing(t *testing.T) {
 		"ERR something that this driver has never heard of":          bus.Ambiguous,
 	} {
 		m.SetError(answer)
-		wantClass(t, b.Publish(within(t, 5*time.Second), msg(1)), want)
+		kit.WantClass(t, b.Publish(kit.Within(t, 5*time.Second), kit.Message(1)), want)
 		m.SetError("")
 	}
 }
 
 func TestACutConnectionAndARefusedOne(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		var net cutter
-		b := open(t, bus.Config{URL: url, Dial: net.dial}, Options{})
+		var net kit.Cutter
+		b := open(t, bus.Config{URL: url, Dial: net.Dial}, Options{})
 		prepare(t, b, "g")
 		in := subscribe(t, b, "g", nil)
-		if err := b.Publish(within(t, 5*time.Second), msg(0)); err != nil {
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(0)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "the first message", func() bool { return in.distinct() == 1 })
-		net.cut(true)
+		kit.Eventually(t, 10*time.Second, "the first message", func() bool { return in.Distinct() == 1 })
+		net.Cut(true)
 		for range 30 { // more often than the pool has places
 			begin := time.Now()
-			wantClass(t, b.Publish(within(t, 5*time.Second), msgs(50)...), bus.Unavailable)
+			kit.WantClass(t, b.Publish(kit.Within(t, 5*time.Second), kit.Messages(50)...), bus.Unavailable)
 			if took := time.Since(begin); took > 500*time.Millisecond {
 				t.Errorf("refused after %v", took)
 			}
 		}
-		net.cut(false)
-		if err := b.Publish(within(t, 5*time.Second), msg(1)); err != nil {
+		net.Cut(false)
+		if err := b.Publish(kit.Within(t, 5*time.Second), kit.Message(1)); err != nil {
 			t.Errorf("after the outage: %v", err)
 		}
-		eventually(t, 15*time.Second, "the second message", func() bool { return in.distinct() == 2 })
+		kit.Eventually(t, 15*time.Second, "the second message", func() bool { return in.Distinct() == 2 })
 	})
 }
 
@@ -66,8 +64,8 @@ func TestNobodyThere(t *testing.T) {
 			t.Errorf("%s: Open took %v", url, took)
 		}
 		begin = time.Now()
-		err := b.Publish(within(t, 5*time.Second), msgs(3)...)
-		wantClass(t, err, bus.Unavailable)
+		err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(3)...)
+		kit.WantClass(t, err, bus.Unavailable)
 		if took := time.Since(begin); took > limit {
 			t.Errorf("%s: Publish took %v", url, took)
 		}
@@ -75,11 +73,11 @@ func TestNobodyThere(t *testing.T) {
 			t.Error("the password is in the error")
 		}
 		begin = time.Now()
-		wantClass(t, b.Publish(within(t, 100*time.Millisecond), msgs(3)...), bus.Unavailable)
+		kit.WantClass(t, b.Publish(kit.Within(t, 100*time.Millisecond), kit.Messages(3)...), bus.Unavailable)
 		if took := time.Since(begin); took > 300*time.Millisecond {
 			t.Errorf("%s: the deadline was overrun: %v", url, took)
 		}
-		if err := b.Prepare(within(t, 300*time.Millisecond), "safe"); err == nil {
+		if err := b.Prepare(kit.Within(t, 300*time.Millisecond), "safe"); err == nil {
 			t.Error("Prepare succeeded without a server")
 		}
 		b.Close()
@@ -100,48 +98,8 @@ func TestFiftyPublishersAndAClose(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		b := open(t, bus.Config{URL: url}, Options{})
 		prepare(t, b, "g")
-		in := subscribe(t, b, "g", nil)
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				for range 10 {
-					if err := b.Publish(context.Background(), msgs(3)...); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		eventually(t, 30*time.Second, "1500 messages", func() bool { return in.distinct() == 1500 })
-
-		classes := make(chan bus.Class, 100_000)
-		for range 10 {
-			wg.Go(func() {
-				for {
-					err := b.Publish(context.Background(), msg(0))
-					classes <- bus.Classify(err)
-					if errors.Is(err, bus.ErrUnavailable) {
-						return
-					}
-				}
-			})
-		}
-		time.Sleep(100 * time.Millisecond)
-		begin := time.Now()
-		b.Close()
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-		wg.Wait()
-		if took := time.Since(begin); took > 3*time.Second {
-			t.Errorf("closing took %v", took)
-		}
-		close(classes)
-		for c := range classes {
-			if c != bus.Accepted && c != bus.Unavailable {
-				t.Errorf("a publish during Close: %v", c)
-			}
-		}
+		kit.FiftyPublishers(t, b, "g")
+		kit.CloseWhilePublishing(t, b)
 	})
 }
 

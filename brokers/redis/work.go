@@ -46,7 +46,7 @@ func (m *member) handle(ctx context.Context, x redis.XMessage) bool {
 		if m.handler(ctx, msg) == nil {
 			return true
 		}
-		m.bus.pause(ctx, retryPause)
+		m.bus.life.Pause(ctx, retryPause)
 	}
 	return false
 }
