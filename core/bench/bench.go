@@ -68,6 +68,7 @@ const (
 	reference = "reference"
 	raw       = "raw"
 	group     = "bench"
+	timed     = "timed"
 	level     = 5 // the chapter whose table it is: leases and all
 )
 
@@ -75,40 +76,52 @@ const (
 type site struct {
 	Config
 	schema string
+	topics []string
 	pool   *pgxpool.Pool
-	buses  []bus.Bus // one for each worker
+	buses  []bus.Bus // one for each worker; none where there are no topics
 }
 
-// open builds the site. Close it also when open has failed.
-func open(ctx context.Context, c Config) (*site, error) {
+// open builds the site with a table as of a chapter's level and a pool of so many
+// connections. Close it also when open has failed.
+func open(ctx context.Context, c Config, level, conns int, topics ...string) (*site, error) {
 	id := uuid.New()
-	s := &site{Config: c, schema: fmt.Sprintf("bench_%x", id[:5])}
+	s := &site{Config: c, schema: fmt.Sprintf("bench_%x", id[:5]), topics: topics}
 	if err := pg.MigrateChapter(ctx, c.DatabaseURL, s.schema, level); err != nil {
 		return s, err
 	}
 	var err error
-	if s.pool, err = pg.Open(c.DatabaseURL, s.schema, pg.Options{MaxConns: int32(3*c.Workers + 2), AppName: s.schema}); err != nil {
+	if s.pool, err = pg.Open(c.DatabaseURL, s.schema, pg.Options{MaxConns: int32(conns), AppName: s.schema}); err != nil {
 		return s, err
 	}
+	if len(topics) == 0 {
+		return s, nil
+	}
 	for range c.Workers {
-		if c.Shared && len(s.buses) > 0 {
-			s.buses = append(s.buses, s.buses[0])
-			continue
-		}
-		b, err := c.Open(ctx, s.schema)
-		if err != nil {
+		if err := s.connect(ctx); err != nil {
 			return s, err
 		}
-		s.buses = append(s.buses, b)
 	}
 	if t, ok := s.buses[0].(bus.Topology); ok {
-		for _, topic := range []string{drained, reference, raw} {
+		for _, topic := range topics {
 			if err := t.Prepare(ctx, topic, group); err != nil {
 				return s, err
 			}
 		}
 	}
 	return s, nil
+}
+
+// connect opens one more bus, or takes the shared one once more.
+func (s *site) connect(ctx context.Context) error {
+	if s.Shared && len(s.buses) > 0 {
+		s.buses = append(s.buses, s.buses[0])
+		return nil
+	}
+	b, err := s.Open(ctx, s.schema)
+	if err == nil {
+		s.buses = append(s.buses, b)
+	}
+	return err
 }
 
 // cleanLimit bounds the clean-up, which goes on when ctx has ended.
@@ -120,7 +133,7 @@ func (s *site) close(ctx context.Context) error {
 	var errs []error
 	for i, b := range s.buses {
 		if t, ok := b.(bus.Topology); ok && i == 0 {
-			for _, topic := range []string{drained, reference, raw} {
+			for _, topic := range s.topics {
 				errs = append(errs, t.Remove(ctx, topic, group))
 			}
 		}
@@ -136,6 +149,14 @@ func (s *site) close(ctx context.Context) error {
 		s.pool.Close()
 	}
 	return errors.Join(errs...)
+}
+
+// settings says what the database's COMMIT is worth.
+func (s *site) settings(ctx context.Context) (text string, err error) {
+	const sql = `SELECT current_setting('server_version') || ', fsync ' || current_setting('fsync') ||
+		', synchronous_commit ' || current_setting('synchronous_commit')`
+	err = s.pool.QueryRow(ctx, sql).Scan(&text)
+	return text, err
 }
 
 // fill makes the backlog and tells the planner about it.

@@ -94,16 +94,3 @@ func TestDrainRefusesNonsense(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkDrain(b *testing.B) {
-	c := config(b, "inmemory")
-	c.Rows, c.Workers, c.Batch = 2000, 1, 500
-	for b.Loop() {
-		d, err := bench.Drain(b.Context(), c, func(string) {})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(d.EventsPerSecond, "events/s")
-		b.ReportMetric(d.EventsPerSecond/d.ReferencePerSecond, "of-reference")
-	}
-}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -41,7 +42,7 @@ func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, e
 	if c, err = c.withDefaults(); err != nil {
 		return d, err
 	}
-	s, err := open(ctx, c)
+	s, err := open(ctx, c, level, 3*c.Workers+2, drained, reference, raw)
 	defer func() {
 		if closed := s.close(ctx); err == nil {
 			err = closed
@@ -121,9 +122,7 @@ func (s *site) relays(ctx context.Context, d *Drained) error {
 	if err != nil {
 		return err
 	}
-	const settings = `SELECT current_setting('server_version') || ', fsync ' || current_setting('fsync') ||
-		', synchronous_commit ' || current_setting('synchronous_commit')`
-	if err := s.pool.QueryRow(ctx, settings).Scan(&d.Postgres); err != nil {
+	if d.Postgres, err = s.settings(ctx); err != nil {
 		return err
 	}
 	return s.pool.QueryRow(ctx, `SELECT count(*) FROM outbox WHERE status = 'failed'`).Scan(&d.Stuck)
@@ -156,42 +155,17 @@ func (s *site) untilSettled(ctx context.Context, relays []*outbox.Relay) error {
 
 // count reads back what the relay has sent, every event of it.
 func (s *site) count(ctx context.Context, d *Drained) error {
-	seen, total := map[string]bool{}, 0
-	var mu sync.Mutex
-	ctx, stop := context.WithCancel(ctx)
+	in := newArrivals()
+	running, stop := context.WithCancel(ctx)
 	defer stop()
-	done := make(chan error, 1)
-	go func() {
-		done <- s.buses[0].Subscribe(ctx, drained, group, func(_ context.Context, m bus.Message) error {
-			mu.Lock()
-			defer mu.Unlock()
-			seen[m.ID] = true
-			total++
-			return nil
-		})
-	}()
-	last, quiet := -1, 0
-	for quiet < quietTicks {
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(quietTick):
-		}
-		mu.Lock()
-		if quiet++; total != last {
-			last, quiet = total, 0
-		}
-		mu.Unlock()
-	}
+	g, running := errgroup.WithContext(running)
+	g.Go(func() error { return s.buses[0].Subscribe(running, drained, group, in.take) })
+	err := in.until(running, s.Rows-d.Stuck, held(s.buses[0], drained))
 	stop()
-	err := <-done
-	d.Lost, d.Duplicated = s.Rows-d.Stuck-len(seen), total-len(seen)
-	return err
+	if err := errors.Join(g.Wait(), err); err != nil {
+		return err
+	}
+	distinct, total := in.count()
+	d.Lost, d.Duplicated = s.Rows-d.Stuck-distinct, total-distinct
+	return nil
 }
-
-// Nothing has come for so long: the end. Longer than any driver's pause between two
-// reads, and where something was lost it is how long it takes to believe it.
-const (
-	quietTick  = 100 * time.Millisecond
-	quietTicks = 30
-)

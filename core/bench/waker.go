@@ -1,0 +1,77 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"outboxplayground/core/bus"
+	"outboxplayground/core/outbox"
+)
+
+// Waker is a way in which the worker of a lane learns that there is something to
+// send. Latency takes any: a chapter that knows another way brings it as one.
+type Waker struct {
+	Name string
+	// Level is the chapter whose table it needs. Default: 5.
+	Level int
+	// Run sends what is committed on the lane until ctx ends, and returns nil then.
+	Run func(ctx context.Context, l Lane) error
+}
+
+// Lane is what a Waker works with: the rows of one bus, and where they go.
+type Lane struct {
+	Pool *pgxpool.Pool // of the worker alone: its queries are counted
+	Bus  bus.Bus
+	Name string // the rows' bus
+	Rows int    // of a claim
+	// Committed says that a producer in this process has committed since it was last
+	// read. Several commits may be one message.
+	Committed <-chan struct{}
+}
+
+func (l Lane) relay(poll time.Duration) (*outbox.Relay, error) {
+	return outbox.NewRelay(l.Pool, l.Bus, l.Name, outbox.Config{Batch: l.Rows, Poll: poll})
+}
+
+// Poll is the relay that looks into the table every so often.
+func Poll(every time.Duration) Waker {
+	return Waker{Name: fmt.Sprintf("poll %v", every), Run: func(ctx context.Context, l Lane) error {
+		r, err := l.relay(every)
+		if err != nil {
+			return err
+		}
+		return r.Run(ctx)
+	}}
+}
+
+// fallback is the poll of a relay that is woken: the default of outbox.Config.
+const fallback = 500 * time.Millisecond
+
+// Wake is the relay that a producer in the same process wakes after each COMMIT. It
+// polls as well, at the relay's default interval, for what others commit.
+func Wake() Waker {
+	return Waker{Name: "wake", Run: func(ctx context.Context, l Lane) error {
+		r, err := l.relay(fallback)
+		if err != nil {
+			return err
+		}
+		var forward sync.WaitGroup
+		forward.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-l.Committed:
+					r.Wake()
+				}
+			}
+		})
+		err = r.Run(ctx)
+		forward.Wait()
+		return err
+	}}
+}
