@@ -16,6 +16,7 @@ import (
 type claimed struct {
 	rows []Entry
 	full bool      // there may be more
+	idle bool      // nothing of the bus is pending, and who writes will say so
 	at   time.Time // before the lease began
 	err  error
 }
@@ -31,7 +32,7 @@ const (
 func (r *Relay) claim(ctx context.Context, w Want) claimed {
 	c := claimed{at: time.Now()}
 	for try := 1; ; try++ {
-		c.rows, c.err = r.claimOnce(ctx, w)
+		c.rows, c.idle, c.err = r.claimOnce(ctx, w)
 		if !again(c.err) || try == claimTries || ctx.Err() != nil {
 			break
 		}
@@ -47,7 +48,7 @@ func (r *Relay) claim(ctx context.Context, w Want) claimed {
 	return c
 }
 
-func (r *Relay) claimOnce(ctx context.Context, w Want) (rows []Entry, err error) {
+func (r *Relay) claimOnce(ctx context.Context, w Want) (rows []Entry, idle bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
@@ -56,13 +57,39 @@ func (r *Relay) claimOnce(ctx context.Context, w Want) (rows []Entry, err error)
 				return err
 			}
 		}
-		rows, err = r.cfg.Queue.Claim(ctx, tx, w)
+		if rows, err = r.cfg.Queue.Claim(ctx, tx, w); err != nil || len(rows) > 0 {
+			return err
+		}
+		idle, err = r.idle(ctx, tx, w)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return rows, nil
+	return rows, idle, nil
+}
+
+// Written like the claims, whose index and whose enable_sort it shares: it reads one
+// entry, however many rows there are.
+const anyPending = `
+SELECT id FROM outbox
+WHERE status = 'pending' AND (bus, id) > ($1, 0) AND bus <= $1
+ORDER BY bus, id
+LIMIT 1`
+
+// idle tells, after a claim that looked everywhere and found nothing, whether there is
+// nothing but to wait for a notification. The order matters: a row that this
+// snapshot does not show is committed later, hence notified to whoever listens now.
+func (r *Relay) idle(ctx context.Context, tx pgx.Tx, w Want) (bool, error) {
+	if r.cfg.Waker == nil || w.After > 0 || !r.cfg.Waker.Hears() {
+		return false, nil
+	}
+	var id int64
+	err := tx.QueryRow(ctx, anyPending, w.Bus).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return true, nil
+	}
+	return false, err
 }
 
 func (r *Relay) reachClaimed(ctx context.Context, rows []Entry) error {
@@ -83,7 +110,7 @@ func (r *Relay) landed(c claimed) {
 		r.databaseFailed(c.err)
 		return
 	}
-	r.lane.dbErrors = 0
+	r.lane.dbErrors, r.lane.claimed = 0, c.at
 	r.lane.advance(c.rows, c.full)
 	r.lane.take(c.rows, c.at)
 	if len(c.rows) > 0 {

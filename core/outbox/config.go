@@ -25,6 +25,17 @@ type Config struct {
 	// also looks for rows with low ids, so this is how late a row may be found that
 	// was committed late or whose lease has run out. Default: 500 ms.
 	Poll time.Duration
+	// Waker wakes the relay when a row is written; somebody has to Run it. While it
+	// hears, and nothing of the bus is pending, the relay waits for Idle instead of
+	// Poll. As soon as a row is pending that is not due, or is in another relay's hands,
+	// it is Poll again: no notification tells when a lease runs out. Default: nil.
+	Waker *Waker
+	// Idle is how long a relay waits that is going to be woken. It alone guarantees
+	// that what nobody notified is found. Default: 5 s.
+	Idle time.Duration
+	// Gap is how long a wake lets pass since the last claim, so that under load one
+	// claim takes the rows of many commits. Default: 0.
+	Gap time.Duration
 	// Probe is the wait of a lane whose broker is in trouble, and of a relay whose
 	// database is. Default: 250 ms to 4 s, ± 20 %.
 	Probe Backoff
@@ -45,6 +56,7 @@ const (
 	defaultBatch   = 100
 	maxBatch       = 10_000
 	defaultPoll    = 500 * time.Millisecond
+	defaultIdle    = 5 * time.Second
 	defaultPublish = 5 * time.Second
 
 	// Statements are bounded too, so that Run ends in time: a claim runs beside a
@@ -59,7 +71,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Batch < 0 || c.Batch > maxBatch {
 		return c, fmt.Errorf("outbox: Batch is %d, want 1 to %d", c.Batch, maxBatch)
 	}
-	if c.Poll < 0 || c.PublishTimeout < 0 || c.Probe.Base < 0 || c.Probe.Max < 0 {
+	if c.Poll < 0 || c.Idle < 0 || c.Gap < 0 || c.PublishTimeout < 0 || c.Probe.Base < 0 || c.Probe.Max < 0 {
 		return c, errors.New("outbox: a negative duration")
 	}
 	if c.Probe.Jitter < 0 || c.Probe.Jitter > 1 {
@@ -76,6 +88,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Poll == 0 {
 		c.Poll = defaultPoll
+	}
+	if c.Idle == 0 {
+		c.Idle = max(defaultIdle, c.Poll)
 	}
 	if c.Probe == (Backoff{}) {
 		c.Probe = Backoff{Base: 250 * time.Millisecond, Max: 4 * time.Second, Jitter: 0.2}

@@ -7,6 +7,7 @@ import "time"
 type lane struct {
 	cursor   int64     // the claims have come this far
 	swept    time.Time // when a claim last began from 0
+	claimed  time.Time // when the last claim began
 	flight   map[int64]time.Time
 	trouble  int // publishes in a row that point at the broker
 	dbErrors int // database errors in a row

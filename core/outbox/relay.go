@@ -32,7 +32,14 @@ func NewRelay(db DB, b bus.Bus, busName string, cfg Config) (*Relay, error) {
 		return nil, errors.New("outbox: a relay needs a database, a bus and its name")
 	}
 	cfg, err := cfg.withDefaults()
-	return &Relay{db: db, bus: b, name: busName, cfg: cfg, wake: make(chan struct{}, 1)}, err
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{db: db, bus: b, name: busName, cfg: cfg, wake: make(chan struct{}, 1)}
+	if cfg.Waker != nil {
+		cfg.Waker.add(r)
+	}
+	return r, nil
 }
 
 // Wake says that there may be something to send, and cuts the wait of Run short. It
@@ -82,6 +89,9 @@ func (r *Relay) Step(ctx context.Context) (Result, error) {
 func (r *Relay) nothing(ctx context.Context, c claimed) (Result, error) {
 	res := Result{Claimed: len(c.rows), Released: len(c.rows), Probing: r.lane.trouble > 0, Next: r.cfg.Poll}
 	r.giveBack(ctx, c.rows)
+	if c.idle && !res.Probing {
+		res.Next = r.cfg.Idle
+	}
 	if c.err != nil {
 		res.Next = r.cfg.Probe.Delay(r.lane.dbErrors)
 	}

@@ -15,7 +15,7 @@ type pipeline struct {
 
 // Run works until ctx ends and then finishes what it has in hand: what was published
 // is settled, what was not is given back. It begins at once, goes on at once while
-// batches come back full, and otherwise waits for Poll or Wake. Trouble with the
+// batches come back full, and otherwise waits for Poll, Idle or Wake. Trouble with the
 // broker or the database slows it down and never ends it: the error is nil.
 func (r *Relay) Run(ctx context.Context) error {
 	r.mu.Lock()
@@ -25,6 +25,9 @@ func (r *Relay) Run(ctx context.Context) error {
 		r.collect(p)
 		r.giveUpAhead(ctx, p)
 	}()
+	if r.cfg.Waker != nil {
+		r.cfg.Waker.ready(ctx)
+	}
 	for ctx.Err() == nil {
 		r.rest(ctx, p, r.cycle(ctx, p))
 	}
@@ -106,18 +109,18 @@ func (r *Relay) rest(ctx context.Context, p *pipeline, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	wake := r.wake
-	if r.lane.trouble > 0 || r.lane.dbErrors > 0 {
-		wake = nil
-	}
-	t := time.NewTimer(d)
+	var wake <-chan struct{}
+	t, gap := time.NewTimer(d), time.NewTimer(r.cfg.Gap-time.Since(r.lane.claimed))
 	defer t.Stop()
+	defer gap.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 			return
+		case <-gap.C:
+			wake = r.wakes()
 		case <-wake:
 			return
 		case s := <-p.settling:
@@ -125,6 +128,14 @@ func (r *Relay) rest(ctx context.Context, p *pipeline, d time.Duration) {
 			p.settling = nil
 		}
 	}
+}
+
+// wakes is what may cut a wait short now.
+func (r *Relay) wakes() <-chan struct{} {
+	if r.lane.trouble > 0 || r.lane.dbErrors > 0 {
+		return nil
+	}
+	return r.wake
 }
 
 // start runs do in a goroutine and returns where its result will be.
