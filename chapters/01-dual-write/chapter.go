@@ -21,8 +21,20 @@ func Chapter() lab.Chapter {
 			En:   "47 orders, and the broker restarts in the middle. How many emails are sent?",
 			ZhTW: "47 筆訂單，broker 在中間重啟。會寄出幾封確認信？",
 		},
-		Topic: Topic,
-		Files: files,
+		Topic:   Topic,
+		Files:   files,
+		Section: "1",
+		Lessons: []lab.Lesson{
+			{File: "order.go", Marks: []string{
+				`err := pgx.BeginFunc(`,
+				`if err := s.publish(ctx, order); err != nil {`,
+				`s.Log.DebugContext(ctx, "publish failed after commit"`,
+			}},
+			{File: "order_publish_first.go", Variant: "publish-first", Marks: []string{
+				`if err := s.publish(ctx, order); err != nil {`,
+				`return s.Steps.Reach(ctx, checkpoint.BeforeCommit, order.EventID)`,
+			}},
+		},
 		Variants: []lab.Variant{
 			{
 				Name: "write-first",

@@ -21,8 +21,17 @@ func Chapter() lab.Chapter {
 			En:   "The framework dispatches after the commit. Which of the losses does that end?",
 			ZhTW: "框架改成 commit 之後才 dispatch，這樣哪些遺失會消失？",
 		},
-		Topic: Topic,
-		Files: files,
+		Topic:   Topic,
+		Files:   files,
+		Section: "7",
+		Lessons: []lab.Lesson{
+			{File: "order.go", Marks: []string{
+				`var afterCommit []func()`,
+				`afterCommit = append(afterCommit,`,
+				`for _, dispatch := range afterCommit {`,
+				`s.Log.DebugContext(ctx, "dispatch failed after commit"`,
+			}},
+		},
 		Variants: []lab.Variant{{
 			Name: "after-commit",
 			Note: lab.Text{

@@ -22,9 +22,24 @@ func Chapter() lab.Chapter {
 			En:   "The event is a row in the order's own transaction. What can still go wrong?",
 			ZhTW: "event 跟訂單在同一個 transaction 裡寫成 row，還有什麼會出錯？",
 		},
-		Topic:  Topic,
-		Outbox: true,
-		Files:  files,
+		Topic:   Topic,
+		Outbox:  true,
+		Files:   files,
+		Section: "3, 4, 5",
+		Lessons: []lab.Lesson{
+			{File: "order.go", Marks: []string{
+				`if err := writeOutbox(ctx, tx, order.Bus, msg); err != nil {`,
+				`INSERT INTO outbox (`,
+				`func writeOutbox(ctx context.Context, tx pgx.Tx`,
+			}},
+			{File: "worker.go", Marks: []string{
+				`WHERE status = 'pending' AND bus = $1 AND attempts < 5`,
+				`FOR UPDATE SKIP LOCKED`,
+				`status = CASE WHEN attempts + 1 >= 5 THEN 'failed' ELSE 'pending' END`,
+				`failure := w.publish(ctx, r.msg)`,
+				`w.DB.Exec(ctx, markSent, r.id)`,
+			}},
+		},
 		Variants: []lab.Variant{
 			variant("outbox", 0, lab.Text{
 				En:   "order and outbox row in one transaction; the article's polling worker",

@@ -24,9 +24,17 @@ func Chapter() lab.Chapter {
 			En:   "The broker is away for half a minute. Which rows deserve to be given up?",
 			ZhTW: "broker 斷線半分鐘，哪些 row 該被放棄？",
 		},
-		Topic:  Topic,
-		Outbox: true,
-		Files:  files,
+		Topic:   Topic,
+		Outbox:  true,
+		Files:   files,
+		Section: "6",
+		Lessons: []lab.Lesson{
+			{File: "order.go", Marks: []string{
+				`if err := outbox.Write(ctx, tx, order.Bus, msg); err != nil {`,
+				`never reached the broker   costs nothing`,
+				`func patient() outbox.Policy`,
+			}},
+		},
 		Variants: []lab.Variant{
 			patiently("patient", 0, lab.Text{
 				En:   "three kinds of failure, three fates; an outage costs no attempt",

@@ -24,9 +24,17 @@ func Chapter() lab.Chapter {
 			En:   "Two workers read the same table. What keeps them from sending an event twice?",
 			ZhTW: "兩個 worker 讀同一張表，靠什麼不把同一個 event 送兩次？",
 		},
-		Topic:  Topic,
-		Outbox: true,
-		Files:  files,
+		Topic:   Topic,
+		Outbox:  true,
+		Files:   files,
+		Section: "5",
+		Try:     "two-relays",
+		Lessons: []lab.Lesson{
+			{File: "order.go", Marks: []string{
+				`const lease = 3 * time.Second`,
+				`func queue() outbox.Queue`,
+			}},
+		},
 		Variants: []lab.Variant{
 			variant("leased", 0, lab.Text{
 				En:   "a claim writes a lease and a token; only who knows the token may mark",

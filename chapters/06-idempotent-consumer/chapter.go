@@ -28,6 +28,17 @@ func Chapter() lab.Chapter {
 		Outbox:      true,
 		DeadLetters: true,
 		Files:       files,
+		Section:     "5, 9",
+		Try:         "consumer-crash",
+		Lessons: []lab.Lesson{
+			{File: "order.go", Marks: []string{
+				`msg := shop.OrderPlaced(order, Topic)`,
+			}},
+			{File: "listener.go", Marks: []string{
+				`return &inbox.Once{`,
+				`shop.SendEmail(ctx, tx, m.ID`,
+			}},
+		},
 		Variants: []lab.Variant{
 			variant("once", 0, lab.Text{
 				En:   "the delivery is written down first, in the transaction of the email",

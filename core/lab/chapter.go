@@ -5,6 +5,7 @@ import (
 	"context"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,6 +38,35 @@ type Chapter struct {
 	// Files are the chapter's texts and its lesson: README.md, README.zh-TW.md and
 	// the compiled order.go.
 	Files fs.FS
+	// Section is the part of the article that the chapter is about, such as "1"; ""
+	// where it goes beyond it.
+	Section string
+	// Lessons are the files to read, the first one first. Empty: order.go, unmarked.
+	Lessons []Lesson
+	// Try is the fault that a reader shall try first. Default: broker-down.
+	Try string
+}
+
+// Lesson is a file to read and what to look at in it.
+type Lesson struct {
+	File string // among the chapter's Files
+	// Variant is the one whose lesson this is; "" is every other.
+	Variant string
+	// Marks are pieces of the lines that matter; each has to be found in the file.
+	Marks []string
+}
+
+// LessonsOf returns the files to read for a variant.
+func (c Chapter) LessonsOf(variant string) []Lesson {
+	own := func(l Lesson) bool { return l.Variant == variant }
+	shared := func(l Lesson) bool { return l.Variant == "" }
+	switch {
+	case len(c.Lessons) == 0:
+		return []Lesson{{File: "order.go"}}
+	case slices.ContainsFunc(c.Lessons, own):
+		return slices.DeleteFunc(slices.Clone(c.Lessons), func(l Lesson) bool { return !own(l) })
+	}
+	return slices.DeleteFunc(slices.Clone(c.Lessons), func(l Lesson) bool { return !shared(l) })
 }
 
 // Variant is one way of doing what the chapter is about. The first one listed is

@@ -1,0 +1,202 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// Section is a part of a text, from one second-level heading to the next.
+type Section struct {
+	ID    string
+	Title template.HTML
+	Body  template.HTML
+}
+
+// Link rewrites the destination of a link; "" leaves only its text.
+type Link func(dest string) string
+
+// Sections renders the sections of a Markdown text; what stands before the first
+// heading of the second level is left out. Their ids are those of original, the same
+// text in English, so that an anchor leads to the same place in both languages.
+func Sections(source, original []byte, link Link) ([]Section, error) {
+	m := markdown()
+	ids := &headingIDs{}
+	if !bytes.Equal(source, original) {
+		ids.given = headings(m, original)
+	}
+	doc := m.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(ids))))
+	relink(doc, link)
+	var all []Section
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		h, isHeading := n.(*ast.Heading)
+		switch {
+		case isHeading && h.Level == 2:
+			title, err := inline(m, source, h)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, Section{ID: idOf(h), Title: title})
+		case len(all) > 0:
+			body, err := block(m, source, n)
+			if err != nil {
+				return nil, err
+			}
+			all[len(all)-1].Body += body
+		}
+	}
+	return all, nil
+}
+
+// markdown reads GFM. In Chinese text a line break is no blank, and an escaped blank
+// lets emphasis stand beside a full-width mark.
+func markdown() goldmark.Markdown {
+	return goldmark.New(
+		goldmark.WithExtensions(
+			extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone)),
+			extension.Strikethrough, extension.Linkify,
+			extension.NewCJK(extension.WithEastAsianLineBreaks(), extension.WithEscapedSpace())),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))),
+	)
+}
+
+// headingIDs gives out ids made of the heading's words, or the given ones in order.
+type headingIDs struct {
+	given []string
+	made  []string
+}
+
+// Generate makes the id of the next heading.
+func (h *headingIDs) Generate(value []byte, _ ast.NodeKind) []byte {
+	id := slug(string(value))
+	if n := len(h.made); n < len(h.given) {
+		id = h.given[n]
+	}
+	for _, other := range h.made {
+		if other == id {
+			id = fmt.Sprintf("%s-%d", id, len(h.made))
+		}
+	}
+	h.made = append(h.made, id)
+	return []byte(id)
+}
+
+// Put notes an id that a text gives itself; ours give none.
+func (h *headingIDs) Put([]byte) {}
+
+// slug spells a heading as GitHub does, for the letters that ours have.
+func slug(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ' || r == '-':
+			return '-'
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			return r
+		}
+		return -1
+	}, strings.TrimSpace(heading))
+}
+
+func headings(m goldmark.Markdown, source []byte) []string {
+	ids := &headingIDs{}
+	m.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(ids))))
+	return ids.made
+}
+
+func idOf(h *ast.Heading) string {
+	id, _ := h.AttributeString("id")
+	raw, _ := id.([]byte)
+	return string(raw)
+}
+
+// relink rewrites every link; one that leads nowhere here becomes its text.
+func relink(doc ast.Node, link Link) {
+	var dead []*ast.Link
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if l, ok := n.(*ast.Link); ok && entering {
+			to := link(string(l.Destination))
+			l.Destination = []byte(to)
+			if to == "" {
+				dead = append(dead, l)
+			}
+		}
+		return ast.WalkContinue, nil // hence no error
+	})
+	for _, l := range dead {
+		for child := l.FirstChild(); child != nil; child = l.FirstChild() {
+			l.Parent().InsertBefore(l.Parent(), l, child)
+		}
+		l.Parent().RemoveChild(l.Parent(), l)
+	}
+}
+
+// inline renders what stands inside a heading.
+func inline(m goldmark.Markdown, source []byte, n ast.Node) (template.HTML, error) {
+	var b bytes.Buffer
+	for child := n.FirstChild(); child != nil; child = child.NextSibling() {
+		if err := m.Renderer().Render(&b, source, child); err != nil {
+			return "", err
+		}
+	}
+	return template.HTML(b.String()), nil
+}
+
+// block renders a block. A table can be scrolled where the page is narrow.
+func block(m goldmark.Markdown, source []byte, n ast.Node) (template.HTML, error) {
+	var b bytes.Buffer
+	_, table := n.(*extast.Table)
+	if table {
+		b.WriteString(`<div class="scroll" tabindex="0">`)
+	}
+	if err := m.Renderer().Render(&b, source, n); err != nil {
+		return "", err
+	}
+	if table {
+		b.WriteString("</div>\n")
+	}
+	return template.HTML(b.String()), nil
+}
+
+// codeBlocks renders code blocks with coloured tokens; a command can be copied.
+type codeBlocks struct{}
+
+// RegisterFuncs takes over the fenced blocks.
+func (codeBlocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindFencedCodeBlock, renderCode)
+}
+
+func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	fenced := n.(*ast.FencedCodeBlock)
+	lang := string(fenced.Language(source))
+	var code bytes.Buffer
+	for i := range fenced.Lines().Len() {
+		segment := fenced.Lines().At(i)
+		code.Write(segment.Value(source))
+	}
+	copyable := ""
+	if lang == "sh" {
+		copyable = `<button type="button" class="copy" hidden>⧉</button>`
+	}
+	_, _ = fmt.Fprintf(w, `<div class="block">%s<pre tabindex="0" class="is-%s"><code>`, copyable, template.HTMLEscapeString(lang))
+	for _, line := range coloured(lang, code.String()) {
+		_, _ = fmt.Fprintf(w, "%s\n", line)
+	}
+	_, err := w.WriteString("</code></pre></div>\n")
+	return ast.WalkSkipChildren, err
+}
