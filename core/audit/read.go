@@ -27,6 +27,9 @@ type Source struct {
 	// Elsewhere says that listeners of other processes take the events. RabbitMQ does
 	// not tell what those have in hand, so a silence proves something much later.
 	Elsewhere bool
+	// InDoubtAfter: orders are prepared transactions, named after schema and event, and
+	// one that is older than this is in doubt. Zero: they are not.
+	InDoubtAfter time.Duration
 }
 
 const (

@@ -3,6 +3,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"slices"
@@ -34,7 +35,10 @@ type Chapter struct {
 	Outbox   bool   // whether its schema has an outbox, hence a relay and a pause
 	// DeadLetters: its schema has dead letters, hence a listener that can replay them.
 	DeadLetters bool
-	Variants    []Variant
+	// InDoubtAfter: its orders are prepared transactions, and one that is older than this
+	// has no coordinator any more. Zero: its orders are no prepared transactions.
+	InDoubtAfter time.Duration
+	Variants     []Variant
 	// Files are the chapter's texts and its lesson: README.md, README.zh-TW.md and
 	// the compiled order.go.
 	Files fs.FS
@@ -68,6 +72,10 @@ func (c Chapter) LessonsOf(variant string) []Lesson {
 	}
 	return slices.DeleteFunc(slices.Clone(c.Lessons), func(l Lesson) bool { return !shared(l) })
 }
+
+// ErrChapterOff: this Postgres cannot do what a chapter needs. The error that wraps
+// it says how to turn the chapter on; no other chapter is affected.
+var ErrChapterOff = errors.New("this chapter is off")
 
 // Variant is one way of doing what the chapter is about. The first one listed is
 // the default.
@@ -155,5 +163,6 @@ func (c Chapter) Schema() string { return pg.Schema(c.Number) }
 
 // Source is the chapter for the audit, in the schema where db works.
 func (c Chapter) Source(db audit.DB) audit.Source {
-	return audit.Source{Chapter: c.Number, DB: db, Outbox: c.Outbox, DeadLetters: c.DeadLetters}
+	return audit.Source{Chapter: c.Number, DB: db, Outbox: c.Outbox, DeadLetters: c.DeadLetters,
+		InDoubtAfter: c.InDoubtAfter}
 }
