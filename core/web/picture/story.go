@@ -22,6 +22,7 @@ const (
 
 // Step is one thing that happened to an event.
 type Step struct {
+	N     int // counted from 1
 	At    time.Time
 	After time.Duration // since the first step
 	// Gap is the silence before it, where that is long enough to be named.
@@ -81,7 +82,7 @@ func tell(say Say, e lab.EventTrail, outbox bool) []Step {
 	}
 	for i := range t.steps {
 		s := &t.steps[i]
-		s.After = s.At.Sub(t.steps[0].At)
+		s.N, s.After = i+1, s.At.Sub(t.steps[0].At)
 		if i > 0 {
 			if gap := s.At.Sub(t.steps[i-1].At); gap >= gapFrom {
 				s.Gap = gap
