@@ -3,48 +3,114 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"outboxplayground/brokers"
 	measure "outboxplayground/core/bench"
 	"outboxplayground/core/bus"
+	"outboxplayground/core/lab"
 )
 
+// benchOptions are the flags that every benchmark has.
 type benchOptions struct {
 	measure.Config
 	json bool
 }
 
 func benchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench drain|latency|claim|producer",
+		Short: "how fast the outbox is on this machine",
+		Long: "Measures this machine, beside something of the same run: absolute figures say more\n" +
+			"about the machine than about the code. Exit code 1: something was lost, duplicated\n" +
+			"or stuck; 3: could not run. With --json a line for each measurement.",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return fmt.Errorf("%q is no benchmark: drain, latency, claim or producer", args)
+		},
+	}
+	cmd.AddCommand(benchDrainCommand(), benchLatencyCommand(), benchClaimCommand(), benchProducerCommand())
+	return cmd
+}
+
+// common adds the flags that every benchmark has.
+func (o *benchOptions) common(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.Bus, "bus", "", "the bus (default: rabbitmq where it is on, else nats)")
+	f.IntVar(&o.PayloadBytes, "payload", 200, "bytes of an event")
+	f.BoolVar(&o.json, "json", false, "print each measurement as one JSON object, and nothing else")
+	cmd.Args = cobra.NoArgs
+}
+
+func benchDrainCommand() *cobra.Command {
 	o := benchOptions{}
 	cmd := &cobra.Command{
-		Use:       "bench drain",
-		Short:     "how fast the outbox is on this machine",
-		ValidArgs: []string{"drain"},
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		Long: "drain: fills an outbox and lets the relay empty it, beside a bare loop on the same\n" +
-			"table and the bus without a database. Read the ratios: absolute figures say more\n" +
-			"about the machine. Exit code 1: something was lost, duplicated or stuck.",
+		Use:   "drain",
+		Short: "the relay empties an outbox, beside a bare loop and the bus alone",
+		Long: "Fills an outbox and lets the relay empty it, beside a bare loop on the same table and\n" +
+			"the bus without a database.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return benchDrain(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}
+	o.common(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.Bus, "bus", "", "the bus (default: rabbitmq where it is on, else nats)")
 	f.IntVar(&o.Rows, "rows", 20_000, "rows to drain")
 	f.IntVar(&o.Batch, "batch", 500, "rows of a claim")
 	f.IntVar(&o.Workers, "workers", 1, "relays side by side")
-	f.IntVar(&o.PayloadBytes, "payload", 200, "bytes of an event")
-	f.BoolVar(&o.json, "json", false, "print the result as one JSON object, and nothing else")
 	return cmd
 }
 
-// benchResult is what was measured, with what it was measured on.
+// benchPlace is where a benchmark takes place.
+type benchPlace struct {
+	info lab.BusInfo
+	done func()
+}
+
+// on brings the database and, for those that publish, the bus, and completes o. The
+// caller calls done.
+func (o *benchOptions) on(ctx context.Context, publishes bool) (p benchPlace, err error) {
+	if o.Bus == "" {
+		o.Bus = defaultRunBus(ctx)
+	}
+	if ok, known := oneOf(o.Bus, brokers.Names()); !ok {
+		return p, fmt.Errorf("%w: %q; there are %s", lab.ErrUnknownBus, o.Bus, known)
+	}
+	needed := []string{o.Bus}
+	if !publishes {
+		needed = nil
+	}
+	l, done, err := labFor(ctx, needed)
+	if err != nil {
+		return p, err
+	}
+	o.DatabaseURL, o.Shared, p.done = l.DatabaseURL, o.Bus == inMemory, done
+	if !publishes {
+		return p, nil
+	}
+	info, url, err := l.Bus(o.Bus)
+	if err != nil {
+		done()
+		return p, err
+	}
+	p.info = info
+	o.Open = func(ctx context.Context, prefix string) (bus.Bus, error) {
+		cfg := brokers.Config{Config: bus.Config{URL: url, Prefix: prefix, MaxUnacked: 500}}
+		cfg.RabbitMQ.Settle = -1 // nobody kills the broker
+		return brokers.Open(ctx, o.Bus, cfg)
+	}
+	return p, nil
+}
+
+// benchStage says on stderr what is under way.
+func benchStage(text string) { fmt.Fprintln(os.Stderr, text) }
+
+// benchResult is a drain with what it was measured on.
 type benchResult struct {
 	measure.Drained
 	Mode       string `json:"mode"`
@@ -53,33 +119,35 @@ type benchResult struct {
 }
 
 func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
-	if o.Bus == "" {
-		o.Bus = defaultRunBus(ctx)
-	}
-	l, done, err := labFor(ctx, []string{o.Bus})
+	p, err := o.on(ctx, true)
 	if err != nil {
 		return err
 	}
-	defer done()
-	info, url, err := l.Bus(o.Bus)
+	defer p.done()
+	d, err := measure.Drain(ctx, o.Config, benchStage)
 	if err != nil {
-		return err
+		return benchHint(err)
 	}
-	o.DatabaseURL, o.Shared = l.DatabaseURL, o.Bus == inMemory
-	o.Open = func(ctx context.Context, prefix string) (bus.Bus, error) {
-		cfg := brokers.Config{Config: bus.Config{URL: url, Prefix: prefix, MaxUnacked: o.Batch}}
-		cfg.RabbitMQ.Settle = -1 // nobody kills the broker
-		return brokers.Open(ctx, o.Bus, cfg)
+	res := benchResult{Drained: d, Mode: p.info.Mode, Version: p.info.Version, Durability: durability(o.Bus, d.Postgres)}
+	if o.json {
+		err = json.NewEncoder(out).Encode(res)
+	} else {
+		err = res.write(out)
 	}
-	d, err := measure.Drain(ctx, o.Config, func(stage string) { fmt.Fprintln(os.Stderr, stage) })
-	if err != nil {
-		return err
+	return errors.Join(err, unlessClean(d.Lost+d.Duplicated+d.Stuck))
+}
+
+// benchHint adds what to do to the errors of servers that are not there.
+func benchHint(err error) error {
+	if errors.Is(err, bus.ErrUnavailable) {
+		return fmt.Errorf("%w\nthe broker went away or was never there: `go run ./chapters doctor` says which are", err)
 	}
-	res := benchResult{Drained: d, Mode: info.Mode, Version: info.Version, Durability: durability(o.Bus, d.Postgres)}
-	if err := res.write(out, o.json); err != nil {
-		return err
-	}
-	if d.Lost+d.Duplicated+d.Stuck > 0 {
+	return err
+}
+
+// unlessClean is the exit code of a measurement in which something went wrong.
+func unlessClean(wrong int) error {
+	if wrong > 0 {
 		return &exitError{code: exitNotValid}
 	}
 	return nil
@@ -95,19 +163,4 @@ func durability(busName, postgres string) string {
 		inMemory:   "none: the broker is this process",
 	}[busName]
 	return broker + "; PostgreSQL " + postgres
-}
-
-func (r benchResult) write(out io.Writer, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(out).Encode(r)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "bus\t%s (%s %s)\n", r.Bus, r.Mode, r.Version)
-	fmt.Fprintf(w, "relay\t%.0f events/s\n", r.EventsPerSecond)
-	fmt.Fprintf(w, "bare loop\t%.0f events/s\tthe relay is %.2f of it\n", r.ReferencePerSecond, r.EventsPerSecond/r.ReferencePerSecond)
-	fmt.Fprintf(w, "bus alone\t%.0f events/s\tthe relay is %.2f of it\n", r.RawPerSecond, r.EventsPerSecond/r.RawPerSecond)
-	fmt.Fprintf(w, "settings\t%d rows, batch %d, %d workers, %d bytes\n", r.Rows, r.Batch, r.Workers, r.PayloadBytes)
-	fmt.Fprintf(w, "durability\t%s\n", r.Durability)
-	fmt.Fprintf(w, "of these\t%d lost, %d duplicated, %d stuck\n", r.Lost, r.Duplicated, r.Stuck)
-	return w.Flush()
 }

@@ -45,8 +45,88 @@ func TestBenchDrainReports(t *testing.T) {
 	}
 }
 
+// objects reads one JSON object a line.
+func objects(t *testing.T, text string) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var one map[string]any
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// benchOutput runs the command line and returns what it prints.
+func benchOutput(t *testing.T, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := root()
+	cmd.SetOut(&out)
+	cmd.SetArgs(append([]string{"bench"}, args...))
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatalf("bench %v: %v", args, err)
+	}
+	return out.String()
+}
+
+// Each benchmark prints a line for each measurement, with the figures in it.
+func TestBenchReports(t *testing.T) {
+	servertest.URL(t, "postgres")
+	for _, c := range []struct {
+		args    []string
+		lines   int
+		figures []string // more than 0 in each line
+	}{
+		{[]string{"latency", "--rate", "500", "--rows", "20", "--rest", "10ms"}, 3, []string{"p50_ms", "p99_ms", "max_ms", "rate", "rows", "batch"}},
+		{[]string{"latency", "--rate", "200,500", "--rows", "20", "--rest", "50ms", "--poll", "10ms"}, 2, []string{"p50_ms", "queries_per_s_at_rest"}},
+		{[]string{"claim", "--sent", "0,500", "--pending", "100,200", "--loops", "2"}, 12, []string{"p50_ms", "max_ms", "pending", "loops"}},
+		{[]string{"claim", "--snapshot", "50ms"}, 6, []string{"events_per_s", "of_before", "rows"}},
+		{[]string{"producer", "--rows", "30", "--clients", "1,3"}, 8, []string{"orders_per_s", "p50_ms", "p99_ms", "of_orders_only", "clients"}},
+	} {
+		got := objects(t, benchOutput(t, append(c.args, "--bus", inMemory, "--json")...))
+		if len(got) != c.lines {
+			t.Errorf("%v: %d lines, want %d", c.args, len(got), c.lines)
+		}
+		for _, one := range got {
+			for _, name := range c.figures {
+				if v, ok := one[name].(float64); !ok || v <= 0 {
+					t.Errorf("%v: %s is %v in %v", c.args, name, one[name], one)
+				}
+			}
+			if one["bus"] != inMemory || !strings.Contains(one["postgres"].(string), "fsync") {
+				t.Errorf("%v: bus or settings missing in %v", c.args, one)
+			}
+		}
+	}
+}
+
+// As text: a heading and a line for each measurement.
+func TestBenchPrintsTables(t *testing.T) {
+	servertest.URL(t, "postgres")
+	for _, c := range []struct {
+		args    []string
+		heading string
+		lines   int
+	}{
+		{[]string{"latency", "--rate", "500", "--rows", "20", "--rest", "10ms", "--poll", "5ms"}, "queries/s idle", 3},
+		{[]string{"claim", "--sent", "0", "--pending", "100", "--loops", "1"}, "index", 4},
+		{[]string{"producer", "--rows", "30", "--clients", "1"}, "orders/s", 5},
+	} {
+		text := benchOutput(t, append(c.args, "--bus", inMemory)...)
+		if !strings.Contains(text, c.heading) || strings.Count(text, "\n") != c.lines {
+			t.Errorf("%v: want %q and %d lines:\n%s", c.args, c.heading, c.lines, text)
+		}
+	}
+}
+
 func TestBenchRefusesNonsense(t *testing.T) {
-	for _, args := range [][]string{{"bench"}, {"bench", "nothing"}, {"bench", "drain", "--bus", "none"}} {
+	for _, args := range [][]string{{"bench"}, {"bench", "nothing"}, {"bench", "drain", "--bus", "none"},
+		{"bench", "latency", "--bus", inMemory, "--rest", "0s"}, {"bench", "latency", "--bus", inMemory, "--rate", "0"},
+		{"bench", "latency", "--bus", inMemory, "--poll", "-1s"}, {"bench", "claim", "--bus", inMemory, "--pending", "1"},
+		{"bench", "claim", "--bus", "none"}, {"bench", "claim", "--bus", inMemory, "--snapshot", "-1s"},
+		{"bench", "producer", "--bus", inMemory, "--clients", "0"}, {"bench", "drain", "more"}} {
 		cmd := root()
 		cmd.SetArgs(args)
 		if err := cmd.ExecuteContext(t.Context()); err == nil {

@@ -2,7 +2,9 @@ package bench_test
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -61,9 +63,9 @@ func TestDrainFindsOutWhatIsWrong(t *testing.T) {
 	honest := c.Open
 	c.Open = func(ctx context.Context, prefix string) (bus.Bus, error) {
 		b, err := honest(ctx, prefix)
-		return liar{b}, err
+		return liar{wrapped{b}}, err
 	}
-	d, err := bench.Drain(t.Context(), c, func(string) {})
+	d, err := bench.Drain(t.Context(), c, quietly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,25 +74,117 @@ func TestDrainFindsOutWhatIsWrong(t *testing.T) {
 	}
 }
 
+// Every tenth of the events that a latency waits for never comes, every tenth twice.
+func TestLatencyFindsOutWhatIsWrong(t *testing.T) {
+	c := config(t, "inmemory")
+	honest := c.Open
+	c.Open = func(ctx context.Context, prefix string) (bus.Bus, error) {
+		b, err := honest(ctx, prefix)
+		return &stutterer{wrapped: wrapped{b}}, err
+	}
+	c.Rows = 100 - warm
+	d, err := bench.Latency(t.Context(), c, bench.Load{Rate: 1000, Waker: bench.Wake(), Rest: time.Millisecond}, quietly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Lost != 7 || d.Duplicated != 6 {
+		t.Errorf("%+v, want 7 lost (the 40th to the 100th) and 6 duplicated (the 41st to the 91st)", d)
+	}
+}
+
+// The worker that polls more often asks more often, and is found sooner.
+func TestLatencySeesTheDifferenceBetweenWakers(t *testing.T) {
+	c := config(t, "inmemory")
+	c.Rows = 40
+	measured := map[time.Duration]bench.Delayed{}
+	for _, every := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond} {
+		d, err := bench.Latency(t.Context(), c, bench.Load{Rate: 200, Waker: bench.Poll(every), Rest: 600 * time.Millisecond}, quietly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Lost+d.Duplicated+d.Stuck != 0 || d.Waker != "poll "+every.String() {
+			t.Errorf("%+v", d)
+		}
+		measured[every] = d
+	}
+	often, seldom := measured[10*time.Millisecond], measured[200*time.Millisecond]
+	if often.P50 >= seldom.P50 || often.AtRest < 3*seldom.AtRest || seldom.AtRest <= 0 {
+		t.Errorf("every 10 ms: %+v\nevery 200 ms: %+v", often, seldom)
+	}
+}
+
+// warm is how many orders come before the measured ones.
+const warm = 32
+
+// stutterer drops every tenth message and sends the one after it twice.
+type stutterer struct {
+	wrapped
+	mu sync.Mutex
+	n  int
+}
+
+func (s *stutterer) Publish(ctx context.Context, msgs ...bus.Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []bus.Message
+	for _, m := range msgs {
+		switch s.n++; {
+		case s.n <= warm || s.n%10 > 1:
+			out = append(out, m)
+		case s.n%10 == 1:
+			out = append(out, m, m)
+		}
+	}
+	return s.Bus.Publish(ctx, out...)
+}
+
+// wrapped is a bus in memory, with all that the benchmarks ask of one.
+type wrapped struct{ bus.Bus }
+
+func (w wrapped) Prepare(ctx context.Context, topic string, groups ...string) error {
+	return w.Bus.(bus.Topology).Prepare(ctx, topic, groups...)
+}
+
+func (w wrapped) Remove(ctx context.Context, topic string, groups ...string) error {
+	return w.Bus.(bus.Topology).Remove(ctx, topic, groups...)
+}
+
+func (w wrapped) Backlog(ctx context.Context, topic, group string) (int64, error) {
+	return w.Bus.(bus.Backlogger).Backlog(ctx, topic, group)
+}
+
 // liar drops the first message of a batch and sends the last one twice.
-type liar struct{ bus.Bus }
+type liar struct{ wrapped }
 
 func (l liar) Publish(ctx context.Context, msgs ...bus.Message) error {
 	return l.Bus.Publish(ctx, append(append([]bus.Message{}, msgs[1:]...), msgs[len(msgs)-1])...)
 }
 
-func (l liar) Prepare(ctx context.Context, topic string, groups ...string) error {
-	return l.Bus.(bus.Topology).Prepare(ctx, topic, groups...)
-}
-
-func (l liar) Remove(ctx context.Context, topic string, groups ...string) error {
-	return l.Bus.(bus.Topology).Remove(ctx, topic, groups...)
-}
-
-func TestDrainRefusesNonsense(t *testing.T) {
+func TestNonsenseIsRefused(t *testing.T) {
+	ctx := t.Context()
 	for _, c := range []bench.Config{{Rows: -1}, {Batch: 20_000}, {Workers: 65}, {PayloadBytes: 2 << 20}} {
-		if _, err := bench.Drain(t.Context(), c, nil); err == nil {
+		if _, err := bench.Drain(ctx, c, nil); err == nil {
 			t.Errorf("%+v: no error", c)
+		}
+	}
+	for _, l := range []bench.Load{{}, {Rate: -1, Waker: bench.Wake()}, {Rate: 20_000, Waker: bench.Wake()}, {Rest: -1, Waker: bench.Wake()}} {
+		if _, err := bench.Latency(ctx, bench.Config{}, l, nil); err == nil {
+			t.Errorf("%+v: no error", l)
+		}
+	}
+	for _, g := range []bench.Growth{{Sent: []int{-1}}, {Pending: []int{99}}, {Sent: []int{1 << 40}}, {Loops: -1}} {
+		if bench.Claim(ctx, bench.Config{}, g, nil, nil) == nil {
+			t.Errorf("%+v: no error", g)
+		}
+	}
+	for _, hold := range []time.Duration{0, -1, 2 * time.Hour} {
+		if bench.Snapshot(ctx, bench.Config{}, hold, nil, nil) == nil {
+			t.Errorf("a snapshot held for %v: no error", hold)
+		}
+	}
+	for _, clients := range []int{0, -1, 1000} {
+		if bench.Produce(ctx, bench.Config{}, clients, nil, nil) == nil {
+			t.Errorf("%d clients: no error", clients)
 		}
 	}
 }
