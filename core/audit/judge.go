@@ -61,7 +61,7 @@ func Event(ctx context.Context, s Source, backlog Backlog, eventID string) (Trai
 // ask asks what the first reading leaves open, and nothing else.
 func (s Source) ask(ctx context.Context, t *Trail, backlog Backlog) (w witness, err error) {
 	switch {
-	case t.Order == nil && t.hasEffect():
+	case t.Order == nil && t.InDoubt == nil && t.hasEffect():
 		return s.writers(ctx, t.firstEffect())
 	case t.missing() && t.settledFor() > 0:
 		w.asked = true
@@ -170,6 +170,9 @@ func (t *Trail) judgeOrphan(w witness) {
 	case t.parked() != nil:
 		v.Pending = 0
 		t.judgeParked(t.parked())
+	case t.InDoubt != nil:
+		v.Pending = 0
+		t.judgeInDoubt(w)
 	case !t.hasEffect():
 		t.Why = "there is an outbox row but no order; nothing has come of it so far"
 	case w.over:

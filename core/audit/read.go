@@ -67,6 +67,9 @@ func (s Source) read(ctx context.Context, eventID string) (Trail, error) {
 }
 
 func (s Source) readIn(ctx context.Context, tx pgx.Tx, t *Trail) (err error) {
+	if err := s.readInDoubt(ctx, tx, t); err != nil {
+		return err
+	}
 	if t.Order, err = one[Order](ctx, tx, readOrder, t.EventID); err != nil {
 		return err
 	}
@@ -94,6 +97,9 @@ func (t *Trail) inUTC() {
 	times := []*time.Time{&t.AsOf}
 	if t.Order != nil {
 		times = append(times, &t.Order.CreatedAt)
+	}
+	if t.InDoubt != nil {
+		times = append(times, &t.InDoubt.Since)
 	}
 	if t.Outbox != nil {
 		times = append(times, t.Outbox.CreatedAt, t.Outbox.SentAt)

@@ -65,8 +65,11 @@ func Tally(ctx context.Context, s Source, over bool) (Verdict, error) {
 	}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.DB, snapshot, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, sql).Scan(&v.Orders, &v.Delivered, &v.Duplicated,
-			&v.Phantom, &v.Stuck, &v.Pending, &missing)
+		if err := tx.QueryRow(ctx, sql).Scan(&v.Orders, &v.Delivered, &v.Duplicated,
+			&v.Phantom, &v.Stuck, &v.Pending, &missing); err != nil {
+			return err
+		}
+		return s.tallyInDoubt(ctx, tx, &v, over)
 	})
 	if err != nil {
 		return Verdict{}, fmt.Errorf("audit: tally: %w", err)

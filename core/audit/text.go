@@ -53,6 +53,9 @@ func (t *Trail) writeRows(w io.Writer) {
 	} else {
 		fmt.Fprintf(w, "orders\t%s none\n", symbol(false))
 	}
+	if d := t.InDoubt; d != nil {
+		fmt.Fprintf(w, "prepared\t… waits\t%s\t%s\n", stamp(&d.Since), d.GID)
+	}
 	if o := t.Outbox; o != nil {
 		at := o.CreatedAt
 		if o.SentAt != nil {

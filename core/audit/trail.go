@@ -18,8 +18,10 @@ type Trail struct {
 	Bus     string   `json:"bus"`
 	Valid   Validity `json:"valid"`
 	// Why says in a sentence what the verdict rests on.
-	Why       string     `json:"why"`
-	Order     *Order     `json:"order"`
+	Why   string `json:"why"`
+	Order *Order `json:"order"`
+	// InDoubt is set while the order is a prepared transaction.
+	InDoubt   *InDoubt   `json:"in_doubt"`
 	Outbox    *Outbox    `json:"outbox"`
 	Processed []Delivery `json:"processed"`
 	Emails    []Email    `json:"emails"`
@@ -29,7 +31,8 @@ type Trail struct {
 	// AsOf is the database's clock when the rows were read.
 	AsOf time.Time `json:"as_of"`
 
-	elsewhere bool // of the Source
+	elsewhere    bool          // of the Source
+	inDoubtAfter time.Duration // of the Source
 }
 
 // Order is the row of the business.
@@ -84,7 +87,7 @@ type DeadLetter struct {
 
 // found tells whether there is any row at all.
 func (t *Trail) found() bool {
-	return t.Order != nil || t.Outbox != nil || t.hasEffect() || len(t.DeadLetters) > 0
+	return t.Order != nil || t.InDoubt != nil || t.Outbox != nil || t.hasEffect() || len(t.DeadLetters) > 0
 }
 
 // parked returns the dead letter that keeps the event from its email, nil if none

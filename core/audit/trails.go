@@ -50,6 +50,9 @@ func (s Source) collect(ctx context.Context, tx pgx.Tx, found map[string]*Trail)
 		}
 		return found[id]
 	}
+	if err := s.collectInDoubt(ctx, tx, of); err != nil {
+		return err
+	}
 	var id string
 	var o Order
 	err := each(ctx, tx, allOrders, []any{&id, &o.ID, &o.UserID, &o.Items, &o.Bus, &o.CreatedAt}, func() {

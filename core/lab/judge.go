@@ -116,6 +116,9 @@ func (r *run) eventTrails(trails map[string]audit.Trail) []EventTrail {
 		if !ok {
 			t = audit.None(r.chapter.Number, r.spec.Bus, id)
 		}
+		if t.Bus == "" {
+			t.Bus = r.spec.Bus // in doubt: no row that names it can be read
+		}
 		events = append(events, EventTrail{Order: i + 1, Answer: r.answers[i], Trail: t, Timeline: lines[id]})
 	}
 	return events

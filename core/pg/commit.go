@@ -25,10 +25,11 @@ type DB interface {
 }
 
 // Timed is a DB that measures its transactions, from BEGIN to the end of COMMIT
-// or ROLLBACK, and turns a COMMIT without an answer into ErrCommitUnknown. Use
+// or ROLLBACK, or of the statement outside that ends a prepared one, and turns a COMMIT without an answer into ErrCommitUnknown. Use
 // one for each request: it is not safe for concurrent transactions.
 type Timed struct {
 	DB
+	began time.Time
 	spent time.Duration
 }
 
@@ -42,7 +43,18 @@ func (t *Timed) Begin(ctx context.Context) (pgx.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.began = start
 	return &timedTx{Tx: tx, owner: t, start: start}, nil
+}
+
+// Exec runs a statement outside of a transaction: a transaction of its own, or the
+// second phase of the last one. The clock runs from that one's BEGIN.
+func (t *Timed) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if t.began.IsZero() {
+		t.began = time.Now()
+	}
+	defer func() { t.spent = time.Since(t.began) }()
+	return t.DB.Exec(ctx, sql, args...)
 }
 
 type timedTx struct {

@@ -89,6 +89,9 @@ func committed(c *gin.Context, r request, took time.Duration) *placed {
 	a := answer(c, r, took)
 	a.Status = "committed"
 	a.Note = "the order is committed; no row says whether its event was published: ask the audit"
+	if r.chapter.InDoubtAfter > 0 {
+		a.Note = "prepared, published and acknowledged by the bus, then committed"
+	}
 	if r.chapter.Outbox {
 		a.Note = "order and outbox row are committed together; the worker publishes at its next poll, unless it is paused"
 	}
@@ -101,6 +104,9 @@ func rolledBack(c *gin.Context, r request, took time.Duration) *placed {
 	a := answer(c, r, took)
 	a.Status, a.Error = "rolled_back", errSimulated.Error()
 	a.Note = "the order is rolled back; an event that had left before cannot be called back: the audit shows it if there was one"
+	if r.chapter.InDoubtAfter > 0 {
+		a.Note = "the order is rolled back before it was prepared: nothing was sent"
+	}
 	if r.chapter.Outbox {
 		a.Note = "order and outbox row are both rolled back: no table has a row of this event_id, and nothing was sent"
 	}

@@ -11,6 +11,7 @@ import (
 	"outboxplayground/core/bus"
 	"outboxplayground/core/lab"
 	"outboxplayground/core/pg"
+	"outboxplayground/core/prepared"
 	"outboxplayground/core/shop"
 )
 
@@ -27,6 +28,15 @@ func (s *server) notPlaced(c *gin.Context, r request, err error) *problem {
 	case errors.Is(err, shop.ErrDuplicate), isUniqueViolation(err):
 		p = newProblem(http.StatusConflict, "duplicate_event_id",
 			"an order with this event_id exists; nothing was changed", "send a new event_id, or none")
+	case errors.Is(err, prepared.ErrInDoubt):
+		p = leftInDoubt(c, r)
+	case isLocked(err):
+		p = rowLocked(c, r)
+	case isState(err, "53200") && r.chapter.InDoubtAfter > 0:
+		p = newProblem(http.StatusServiceUnavailable, "too_many_prepared",
+			"PostgreSQL lets no more transactions be prepared at once; nothing was kept",
+			"raise max_prepared_transactions, or end what is in doubt: GET /admin/prepared")
+		p.retryAfter = "1"
 	case errors.Is(err, pg.ErrCommitUnknown):
 		p = newProblem(http.StatusServiceUnavailable, "commit_unknown",
 			"COMMIT was sent and its answer was lost: the order may exist",
@@ -54,7 +64,7 @@ func (s *server) notPlaced(c *gin.Context, r request, err error) *problem {
 // notTold is for errors of no known kind. Where an order publishes before it
 // commits, that is a publish without a clear answer.
 func (s *server) notTold(r request) *problem {
-	if r.chapter.Outbox {
+	if r.chapter.Outbox || r.chapter.InDoubtAfter > 0 {
 		return internal()
 	}
 	return newProblem(http.StatusServiceUnavailable, "order_refused",
@@ -69,12 +79,41 @@ func isDatabase(err error, ch lab.Chapter) bool {
 	var said *pgconn.PgError
 	var dial *pgconn.ConnectError
 	certain := errors.As(err, &said) || errors.As(err, &dial)
-	return pg.Unavailable(err) && (ch.Outbox || certain)
+	return pg.Unavailable(err) && (ch.Outbox || ch.InDoubtAfter > 0 || certain)
 }
 
-func isUniqueViolation(err error) bool {
+func isUniqueViolation(err error) bool { return isState(err, "23505") }
+
+// isLocked: lock_timeout was over before a row was free.
+func isLocked(err error) bool { return isState(err, "55P03") }
+
+// isState tells whether PostgreSQL said so.
+func isState(err error, code string) bool {
 	var said *pgconn.PgError
-	return errors.As(err, &said) && said.Code == "23505"
+	return errors.As(err, &said) && said.Code == code
+}
+
+// leftInDoubt: the order is neither kept nor refused, and waits for a person.
+func leftInDoubt(c *gin.Context, r request) *problem {
+	p := newProblem(http.StatusServiceUnavailable, "in_doubt",
+		"an answer was lost between the two phases: the order may be prepared, and waits then with its locks until a person decides",
+		"do not place it again; ask the audit whether its event was handled, then commit or roll back")
+	chapter := strconv.Itoa(r.chapter.Number)
+	p.Next = append([]next{{"was it handled?", curl(c, http.MethodGet, "/audit/event/"+r.order.EventID, "chapter", chapter)}},
+		endings(c, r.chapter.Number, r.order.EventID)...)
+	return p
+}
+
+// rowLocked: somebody else's transaction keeps a row that this order needs.
+func rowLocked(c *gin.Context, r request) *problem {
+	p := newProblem(http.StatusServiceUnavailable, "row_locked",
+		"another transaction has held a row that this order needs for longer than lock_timeout; nothing was kept", "try again")
+	p.retryAfter = "1"
+	if r.chapter.InDoubtAfter > 0 {
+		p.Fix = "try again; if it lasts, an order in doubt holds the row until somebody ends it: GET /admin/prepared"
+		p.Next = []next{{"what is in doubt", curl(c, http.MethodGet, "/admin/prepared", "chapter", strconv.Itoa(r.chapter.Number))}}
+	}
+	return p
 }
 
 func databaseUnavailable() *problem {

@@ -112,6 +112,8 @@ func answerTrail(c *gin.Context, t audit.Trail) *trailAnswer {
 	again := curl(c, http.MethodGet, "/audit/event/"+t.EventID, "chapter", chapter)
 	a := &trailAnswer{Trail: t, Links: map[string]string{"page": base(c) + "/chapters/" + chapter}}
 	switch {
+	case t.InDoubt != nil && t.Valid == audit.False:
+		a.Next = endings(c, t.Chapter, t.EventID)
 	case t.Verdict.Stuck == 1 && t.Outbox != nil && t.Outbox.Status == "failed":
 		a.Next = []next{{"make the row pending again", curl(c, http.MethodPost,
 			fmt.Sprintf("/admin/outbox/%d/retry", t.Outbox.ID), "chapter", chapter)}}
