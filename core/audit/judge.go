@@ -63,6 +63,8 @@ func (s Source) ask(ctx context.Context, t *Trail, backlog Backlog) (w witness, 
 	switch {
 	case t.Order == nil && t.InDoubt == nil && t.hasEffect():
 		return s.writers(ctx, t.firstEffect())
+	case t.missing() && s.Log:
+		return s.askLog(ctx, t, backlog)
 	case t.missing() && t.settledFor() > 0:
 		w.asked = true
 		w.backlog, w.backlogErr = backlog(ctx, t.Chapter, t.Bus)
@@ -72,7 +74,7 @@ func (s Source) ask(ctx context.Context, t *Trail, backlog Backlog) (w witness, 
 
 // missing tells whether the event should have been handled and was not.
 func (t *Trail) missing() bool {
-	sent := t.Outbox == nil || t.Outbox.Status == "sent"
+	sent := t.Outbox == nil || t.Outbox.Status == "sent" || t.log && t.Outbox.Status == "pending"
 	return t.Order != nil && sent && !t.hasEffect()
 }
 
@@ -92,6 +94,9 @@ func (t *Trail) settledFor() time.Duration {
 // judge fills in Verdict, Valid and Why.
 func (t *Trail) judge(w witness) {
 	v := &t.Verdict
+	if t.log && t.Outbox != nil && t.Outbox.Status == "pending" && t.handed(w) {
+		t.Outbox.Status = "sent" // nobody writes that down
+	}
 	if t.Order != nil {
 		v.Orders, v.Delivered = 1, min(1, len(t.Emails))
 	}
@@ -102,6 +107,8 @@ func (t *Trail) judge(w witness) {
 	case t.Outbox != nil && t.Outbox.Status == "failed":
 		v.Stuck = 1
 		t.Why = "the outbox row has failed: nothing more happens until a person retries it"
+	case t.log && t.Order != nil && !t.handed(w):
+		t.judgeLogged()
 	case t.Outbox != nil && t.Outbox.Status == "pending":
 		v.Pending = 1
 		t.Why = "the outbox row is pending: the worker has not had it marked as sent"
@@ -148,7 +155,7 @@ func (t *Trail) judgeMissing(w witness) {
 	case w.over:
 		v.Pending, v.Lost = 0, 1
 		t.Why = "the order is committed, there is no email, and nothing can bring one any more"
-	case t.settledFor() <= 0:
+	case !w.log.waited && t.settledFor() <= 0:
 		t.Why = fmt.Sprintf("no email yet, and %s may still deliver the event", t.Bus)
 	case !w.asked:
 		t.Why = "no email yet, and the bus was not asked what it holds"
@@ -158,7 +165,7 @@ func (t *Trail) judgeMissing(w witness) {
 		t.Why = fmt.Sprintf("no email yet; %s still holds %d messages for the listener", t.Bus, w.backlog)
 	default:
 		v.Pending, v.Lost = 0, 1
-		t.Why = fmt.Sprintf("the order is committed, there is no email, and %s holds nothing that could bring one", t.Bus)
+		t.Why = w.log.why(t.Bus) + fmt.Sprintf("the order is committed, there is no email, and %s holds nothing that could bring one", t.Bus)
 	}
 }
 

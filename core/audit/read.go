@@ -27,6 +27,9 @@ type Source struct {
 	// Elsewhere says that listeners of other processes take the events. RabbitMQ does
 	// not tell what those have in hand, so a silence proves something much later.
 	Elsewhere bool
+	// Log says that the log is the queue: no row is marked as sent, the slot named after
+	// schema and bus says how far it is. Then it has an outbox, and a table slots.
+	Log bool
 	// InDoubtAfter: orders are prepared transactions, named after schema and event, and
 	// one that is older than this is in doubt. Zero: they are not.
 	InDoubtAfter time.Duration
@@ -55,7 +58,7 @@ FROM dead_letters WHERE event_id = $1 ORDER BY id`
 // ordinary statements the relay or the listener could act, and the trail would
 // show a state that never was.
 func (s Source) read(ctx context.Context, eventID string) (Trail, error) {
-	t := Trail{EventID: eventID, Chapter: s.Chapter, DeadLetters: []DeadLetter{}, elsewhere: s.Elsewhere}
+	t := Trail{EventID: eventID, Chapter: s.Chapter, DeadLetters: []DeadLetter{}, elsewhere: s.Elsewhere, log: s.Log}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, s.DB, snapshot, func(tx pgx.Tx) error { return s.readIn(ctx, tx, &t) })
 	if err != nil {

@@ -32,6 +32,7 @@ type Trail struct {
 	AsOf time.Time `json:"as_of"`
 
 	elsewhere    bool          // of the Source
+	log          bool          // of the Source
 	inDoubtAfter time.Duration // of the Source
 }
 

@@ -47,6 +47,7 @@ func (s Source) collect(ctx context.Context, tx pgx.Tx, found map[string]*Trail)
 	of := func(id string) *Trail {
 		if found[id] == nil {
 			found[id] = blank(s.Chapter, "", id)
+			found[id].log = s.Log
 		}
 		return found[id]
 	}

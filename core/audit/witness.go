@@ -14,6 +14,7 @@ type witness struct {
 	at         time.Time // when the question about transactions was put
 	open       int64     // transactions that could still write the order
 	over       bool      // the lab knows that nothing can come any more
+	log        logWitness
 }
 
 // Who could still insert the order? The message left before the listener handled

@@ -35,6 +35,11 @@ type Chapter struct {
 	Outbox   bool   // whether its schema has an outbox, hence a relay and a pause
 	// DeadLetters: its schema has dead letters, hence a listener that can replay them.
 	DeadLetters bool
+	// Log: its relay reads the database's log. No row is marked as sent, and its Prepare
+	// makes a slot for every bus, named after schema and bus.
+	Log bool
+	// Needs is what it asks of the Postgres; empty where any will do.
+	Needs Text
 	// InDoubtAfter: its orders are prepared transactions, and one that is older than this
 	// has no coordinator any more. Zero: its orders are no prepared transactions.
 	InDoubtAfter time.Duration
@@ -91,7 +96,10 @@ type Variant struct {
 	// Prepare makes what a lane needs in Postgres besides its schema, such as a slot. It
 	// is called before the first order, more than once, and changes nothing then. Bus
 	// and Steps of its Deps are nil. Default: nil, nothing.
-	Prepare  func(ctx context.Context, d Deps) error
+	Prepare func(ctx context.Context, d Deps) error
+	// Tend looks after what Prepare made, now and then, while no relay of this process
+	// does: its bus is off, or has not been reached yet. Default: nil, nothing.
+	Tend     func(ctx context.Context, d Deps) error
 	Producer func(Deps) Producer
 	Relay    func(Deps) Runner // nil where nothing is relayed
 	Consumer func(Deps) bus.Handler
@@ -163,6 +171,6 @@ func (c Chapter) Schema() string { return pg.Schema(c.Number) }
 
 // Source is the chapter for the audit, in the schema where db works.
 func (c Chapter) Source(db audit.DB) audit.Source {
-	return audit.Source{Chapter: c.Number, DB: db, Outbox: c.Outbox, DeadLetters: c.DeadLetters,
+	return audit.Source{Chapter: c.Number, DB: db, Outbox: c.Outbox, DeadLetters: c.DeadLetters, Log: c.Log,
 		InDoubtAfter: c.InDoubtAfter}
 }

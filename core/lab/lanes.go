@@ -22,6 +22,9 @@ func (l *Live) runBus(ctx context.Context, a attachment) {
 	var chapters sync.WaitGroup
 	defer chapters.Wait()
 	for _, c := range l.cfg.Chapters {
+		if l.off[c.Number] != nil {
+			continue
+		}
 		b, err := l.reach(ctx, a, c)
 		if err != nil {
 			return // ctx has ended

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -38,6 +39,7 @@ type Live struct {
 	cfg      LiveConfig
 	pools    map[int]*pgxpool.Pool   // by chapter number, fixed after NewLive
 	conns    map[int]*pgx.ConnConfig // the same
+	off      map[int]error           // the same: why a chapter is off
 	attached chan attachment
 
 	mu    sync.Mutex
@@ -68,6 +70,7 @@ func NewLive(ctx context.Context, cfg LiveConfig) (*Live, error) {
 		cfg:      cfg,
 		pools:    map[int]*pgxpool.Pool{},
 		conns:    map[int]*pgx.ConnConfig{},
+		off:      map[int]error{},
 		attached: make(chan attachment, len(cfg.Buses)+1),
 		infos:    append([]BusInfo(nil), cfg.Buses...),
 		buses:    map[laneKey]bus.Bus{},
@@ -105,23 +108,34 @@ func (l *Live) openChapter(ctx context.Context, c Chapter) error {
 	if l.conns[c.Number], err = pg.ConnConfig(l.cfg.DatabaseURL, c.Schema(), pg.Options{}); err != nil {
 		return err
 	}
-	return l.prepareVariant(ctx, c)
+	if err := l.prepareVariant(ctx, c); err != nil {
+		l.off[c.Number] = err
+		l.cfg.Log.Warn("a chapter is off", "chapter", c.Number, "error", err)
+	}
+	return nil
 }
 
 // prepareVariant makes what the lanes of a chapter need, of every bus there could be:
-// orders are taken for a bus that is still starting.
+// orders are taken for a bus that is still starting. Its error is an ErrChapterOff.
 func (l *Live) prepareVariant(ctx context.Context, c Chapter) error {
 	v, _ := c.Variant("")
 	if v.Prepare == nil {
 		return nil
 	}
 	for _, b := range l.cfg.Buses {
-		if err := v.Prepare(ctx, l.deps(c, b.Name, nil)); err != nil {
-			return fmt.Errorf("chapter %d on %s: %w", c.Number, b.Name, err)
+		err := v.Prepare(ctx, l.deps(c, b.Name, nil))
+		switch {
+		case errors.Is(err, ErrChapterOff):
+			return err
+		case err != nil:
+			return fmt.Errorf("%w: it could not be prepared on %s: %w", ErrChapterOff, b.Name, err)
 		}
 	}
 	return nil
 }
+
+// ChapterOff says why a chapter is off, nil if it is not.
+func (l *Live) ChapterOff(number int) error { return l.off[number] }
 
 // deps is what the parts of an interactive chapter are made from.
 func (l *Live) deps(c Chapter, busName string, b bus.Bus) Deps {
@@ -147,6 +161,7 @@ func (l *Live) Attach(info BusInfo, open OpenBus) {
 func (l *Live) Run(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	defer lanes.Wait()
+	lanes.Go(func() { l.tend(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -208,6 +223,9 @@ func (l *Live) Place(ctx context.Context, chapter int, variant string, o shop.Or
 	c, ok := l.Chapter(chapter)
 	if !ok {
 		return 0, fmt.Errorf("there is no chapter %d", chapter)
+	}
+	if err := l.off[chapter]; err != nil {
+		return 0, err
 	}
 	v, ok := c.Variant(variant)
 	if !ok {

@@ -124,6 +124,7 @@ type run struct {
 	ids     []string
 	answers []string
 	placed  int
+	log     logMark
 
 	report  FaultReport
 	hits    func() int // set by the plot, asked when the journal is complete

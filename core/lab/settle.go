@@ -54,11 +54,15 @@ SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox WHERE status 
 )
 
 func (r *run) look(ctx context.Context) (s state, err error) {
-	sql := statePlain
-	if r.chapter.Outbox {
-		sql = stateOutbox
+	switch {
+	case r.chapter.Log:
+		s, err = r.lookIntoLog(ctx)
+	case r.chapter.Outbox:
+		err = r.pool.QueryRow(ctx, stateOutbox).Scan(&s.orders, &s.unsent, &s.emails, &s.withEmail)
+	default:
+		err = r.pool.QueryRow(ctx, statePlain).Scan(&s.orders, &s.unsent, &s.emails, &s.withEmail)
 	}
-	if err := r.pool.QueryRow(ctx, sql).Scan(&s.orders, &s.unsent, &s.emails, &s.withEmail); err != nil {
+	if err != nil {
 		return s, err
 	}
 	if b, ok := r.bus.(bus.Backlogger); ok {

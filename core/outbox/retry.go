@@ -133,6 +133,9 @@ func retryRows(ctx context.Context, tx pgx.Tx, which string, key any, who string
 	if has["lease_token"] {
 		set += `, lease_until = NULL, lease_token = NULL`
 	}
+	if has["lsn"] { // where the rows are read from the log, a retry is news in it
+		set += `, lsn = pg_current_wal_insert_lsn()`
+	}
 	if has["retries"] {
 		if _, err := tx.Exec(ctx, fmt.Sprintf(keepRetry, which), key, strings.ToValidUTF8(who, "?")); err != nil {
 			return nil, err
@@ -149,7 +152,7 @@ func retryRows(ctx context.Context, tx pgx.Tx, which string, key any, who string
 // of its forms. Retries are rare enough to ask.
 const whatIsThere = `
 SELECT attname::text FROM pg_attribute
-WHERE attrelid = 'outbox'::regclass AND attname IN ('next_attempt_at', 'lease_token') AND NOT attisdropped
+WHERE attrelid = 'outbox'::regclass AND attname IN ('next_attempt_at', 'lease_token', 'lsn') AND NOT attisdropped
 UNION ALL
 SELECT 'retries' WHERE to_regclass('retries') IS NOT NULL`
 

@@ -1,0 +1,86 @@
+package cdc
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/jackc/pglogrepl"
+
+	"outboxplayground/core/bus"
+)
+
+// item is one thing that the log says, in the order of commits.
+type item struct {
+	msg   bus.Message
+	retry int64         // the id of a row that a person gave back: msg is in the table
+	upTo  pglogrepl.LSN // everything before this position has come; 0: says nothing
+	done  bool          // nothing (more) to publish
+	tries int           // failed publishes that count
+}
+
+// decoder turns the output of pgoutput into items. It belongs to one connection.
+type decoder struct {
+	lane      Lane
+	relations map[uint32]*pglogrepl.RelationMessage
+}
+
+// decode reads one message of the plugin; nil where it says nothing to us.
+func (d *decoder) decode(data []byte) (*item, error) {
+	m, err := pglogrepl.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("cdc: %w", err)
+	}
+	switch m := m.(type) {
+	case *pglogrepl.RelationMessage:
+		d.relations[m.RelationID] = m
+	case *pglogrepl.InsertMessage:
+		return d.insert(m)
+	case *pglogrepl.LogicalDecodingMessage:
+		return d.message(m)
+	case *pglogrepl.CommitMessage:
+		return &item{upTo: m.TransactionEndLSN, done: true}, nil
+	}
+	return nil, nil
+}
+
+// insert reads a row of the outbox, or of the retries. A row that was refused before it
+// ever had one is inserted as failed: it waits for a person.
+func (d *decoder) insert(m *pglogrepl.InsertMessage) (*item, error) {
+	rel, ok := d.relations[m.RelationID]
+	if !ok {
+		return nil, fmt.Errorf("cdc: a row of the unknown relation %d", m.RelationID)
+	}
+	row := map[string][]byte{}
+	for i, c := range m.Tuple.Columns {
+		row[rel.Columns[i].Name] = c.Data // nil for NULL
+	}
+	if rel.RelationName == "retries" {
+		id, err := strconv.ParseInt(string(row["outbox_id"]), 10, 64)
+		return &item{retry: id}, err
+	}
+	if string(row["status"]) != "pending" {
+		return nil, nil
+	}
+	it := &item{msg: bus.Message{ID: string(row["event_id"]), Topic: string(row["topic"]),
+		Key: string(row["key"]), Payload: row["payload"]}}
+	if row["headers"] != nil {
+		if err := json.Unmarshal(row["headers"], &it.msg.Headers); err != nil {
+			return nil, fmt.Errorf("cdc: headers of event %s: %w", it.msg.ID, err)
+		}
+	}
+	return it, nil
+}
+
+// message reads what pg_logical_emit_message wrote. The server filters no messages:
+// those of all others in this database come by as well.
+func (d *decoder) message(m *pglogrepl.LogicalDecodingMessage) (*item, error) {
+	if m.Prefix != d.lane.Prefix() || !m.Transactional {
+		return nil, nil
+	}
+	it := &item{}
+	if err := json.Unmarshal(m.Content, &it.msg); err != nil {
+		return nil, fmt.Errorf("cdc: the message at %s: %w", m.LSN, err)
+	}
+	return it, nil
+}
