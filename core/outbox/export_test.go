@@ -6,4 +6,6 @@ const (
 	PlainClaim  = plainClaim
 	LeasedClaim = leasedClaim
 	NoSort      = noSort
+	EndClaim    = endClaim
+	AnyPending  = anyPending
 )
