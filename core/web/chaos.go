@@ -56,6 +56,10 @@ func (s *server) breakBroker(c *gin.Context) {
 		fail(c, s.noChaos(c, b, err))
 		return
 	}
+	if wantsPage(c) {
+		back(c, "/")
+		return
+	}
 	reply(c, http.StatusOK, &chaosAnswer{answerOutage(status), true, chaosNote, []next{
 		{"place an order meanwhile", curl(c, http.MethodPost, "/demo/place-order", "user_id", "u1", "items", "A,B", "bus", b.Name, "chapter", "1")},
 		{"end it", curl(c, http.MethodDelete, "/demo/chaos/broker/"+b.Name)}}})

@@ -45,6 +45,10 @@ type declaredAnswer struct {
 }
 
 func (s *server) chapters(c *gin.Context) {
+	if wantsPage(c) {
+		s.contentsPage(c)
+		return
+	}
 	a := &contentsAnswer{Chapters: []chapterAnswer{}, Next: []next{
 		{"the first one", curl(c, http.MethodGet, "/chapters/1")}, {"the buses", curl(c, http.MethodGet, "/buses")}}}
 	for _, ch := range s.live.Chapters() {
@@ -57,6 +61,10 @@ func (s *server) chapter(c *gin.Context) {
 	ch, p := s.chapterNamed(c.Param("n"), http.StatusNotFound)
 	if p != nil {
 		fail(c, p)
+		return
+	}
+	if wantsPage(c) {
+		s.chapterPage(c, ch, inputOf(c), false)
 		return
 	}
 	reply(c, http.StatusOK, s.answerChapter(c, ch))

@@ -65,7 +65,7 @@ func TestAccept(t *testing.T) {
 		}
 	}
 	if a := p.want(p.get("/", "Accept", "text/html,*/*;q=0.8"), 200); !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") ||
-		!strings.Contains(string(a.body), "<h1>Outbox Playground</h1>") {
+		!strings.Contains(string(a.body), "<h1>Where did the email go?</h1>") {
 		t.Errorf("a browser gets %s", a.body)
 	}
 }

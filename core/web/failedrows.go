@@ -132,6 +132,8 @@ func (s *server) retryRow(c *gin.Context) {
 			fmt.Sprintf("row %d has not failed, or somebody retried it already", id), "GET /admin/outbox/failed lists those that have"))
 	case err != nil:
 		fail(c, s.failed(c, err))
+	case wantsPage(c):
+		back(c, "/chapters/"+itoa(ch.Number))
 	default:
 		reply(c, http.StatusAccepted, &retryAnswer{row, ch.Number, []next{{"what becomes of it",
 			curl(c, http.MethodGet, "/audit/event/"+row.EventID, "chapter", strconv.Itoa(ch.Number))}}})

@@ -163,3 +163,5 @@ func (a *faultsAnswer) WriteText(out io.Writer) error {
 }
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+
+func itoa(n int) string { return strconv.Itoa(n) }

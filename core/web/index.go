@@ -1,10 +1,7 @@
 package web
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"net/http"
 	"text/tabwriter"
@@ -26,10 +23,11 @@ type callAnswer struct {
 	About  string `json:"about"`
 }
 
-//go:embed index.html
-var indexPage string
-
 func (s *server) index(c *gin.Context) {
+	if wantsPage(c) {
+		s.contentsPage(c)
+		return
+	}
 	a := &indexAnswer{
 		Name:  "Outbox Playground",
 		Links: map[string]string{"page": base(c) + "/", "openapi": base(c) + "/openapi.json"},
@@ -42,20 +40,7 @@ func (s *server) index(c *gin.Context) {
 	for _, r := range s.routes {
 		a.Calls = append(a.Calls, callAnswer{r.method, openPath(r.path), r.about})
 	}
-	if wanted(c.Request) == asHTML {
-		writeHTML(c, a)
-		return
-	}
 	reply(c, http.StatusOK, a)
-}
-
-func writeHTML(c *gin.Context, a *indexAnswer) {
-	var b bytes.Buffer
-	page := template.Must(template.New("index").Parse(indexPage)) // our own file, a test shows it
-	if err := page.Execute(&b, a); err != nil {
-		panic(err)
-	}
-	c.Data(http.StatusOK, "text/html; charset=utf-8", b.Bytes())
 }
 
 // WriteText writes the calls as an aligned list.

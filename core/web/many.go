@@ -64,6 +64,10 @@ func (s *server) retryRows(c *gin.Context) {
 		fail(c, s.failed(c, err))
 		return
 	}
+	if wantsPage(c) {
+		back(c, "/chapters/"+itoa(ch.Number))
+		return
+	}
 	reply(c, http.StatusAccepted, &manyAnswer{Chapter: ch.Number, Count: n, what: "rows pending again", Next: []next{{"what becomes of them",
 		curl(c, http.MethodGet, "/metrics", "chapter", strconv.Itoa(ch.Number))}}})
 }

@@ -62,6 +62,8 @@ func (s *server) placeOrder(c *gin.Context) {
 	defer cancel()
 	took, err := s.live.Place(ctx, r.chapter.Number, r.variant.Name, r.order, steps)
 	switch {
+	case wantsPage(c) && (err == nil || errors.Is(err, errSimulated)):
+		seeOther(c, "/audit/event/"+r.order.EventID+"?chapter="+itoa(r.chapter.Number))
 	case err == nil:
 		reply(c, http.StatusCreated, committed(c, r, took))
 	case errors.Is(err, errSimulated):

@@ -30,6 +30,10 @@ func (s *server) pause(paused bool) gin.HandlerFunc {
 			return
 		}
 		chapter := strconv.Itoa(ch.Number)
+		if wantsPage(c) {
+			back(c, "/chapters/"+chapter)
+			return
+		}
 		a := &pauseAnswer{Paused: paused, Chapter: ch.Number, Next: []next{
 			{"what is pending", curl(c, http.MethodGet, "/metrics", "chapter", chapter)}}}
 		if paused {

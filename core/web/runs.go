@@ -69,6 +69,13 @@ func (s *server) askRun(c *gin.Context) {
 		fail(c, s.noRun(c, spec, err))
 		return
 	}
+	if follows(c) {
+		noteProgress(c, spec.Chapter, ran)
+	}
+	if wantsPage(c) {
+		seeOther(c, "/runs/"+t.ID)
+		return
+	}
 	c.Header("Location", "/runs/"+t.ID)
 	reply(c, http.StatusAccepted, answerTicket(c, t))
 }
@@ -152,6 +159,10 @@ func answerRun(c *gin.Context, id, state string) *runAnswer {
 
 // oneRun finds a run in the queue, else among the finished ones.
 func (s *server) oneRun(c *gin.Context) {
+	if wantsPage(c) {
+		s.runPage(c)
+		return
+	}
 	id := c.Param("run")
 	if t, ok := s.opt.Lab.Queue.Get(id); ok {
 		reply(c, http.StatusOK, answerTicket(c, t))

@@ -22,9 +22,10 @@ func (p *Pages) funcs(l Lang) template.FuncMap {
 		"t":       func(key string, args ...any) (template.HTML, error) { return p.words.say(l, key, args...) },
 		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
 		"asset":   p.assets.url,
-		"outcome": func(word string, n ...int) (template.HTML, error) { return p.outcome(l, word, n...) },
+		"outcome": func(word string, n ...any) (template.HTML, error) { return p.outcome(l, word, n...) },
 		"clock":   clock,
 		"pairs":   pairs,
+		"stages":  func() []string { return []string{"queued", "preparing", "running", "waiting", "judging"} },
 	}
 }
 
@@ -37,7 +38,7 @@ func signs() map[string]string {
 }
 
 // outcome writes what became of an event, or of so many of them.
-func (p *Pages) outcome(l Lang, word string, n ...int) (template.HTML, error) {
+func (p *Pages) outcome(l Lang, word string, n ...any) (template.HTML, error) {
 	sign, ok := signs()[word]
 	if !ok {
 		return "", fmt.Errorf("%q is no outcome", word)
@@ -48,7 +49,7 @@ func (p *Pages) outcome(l Lang, word string, n ...int) (template.HTML, error) {
 	}
 	count := ""
 	if len(n) > 0 {
-		count = fmt.Sprintf("%d ", n[0])
+		count = fmt.Sprintf("%d ", n[0]) // an int of any size
 	}
 	class := word
 	if word == "n/a" {
@@ -77,3 +78,6 @@ func pairs(values ...any) (map[string]any, error) {
 	}
 	return m, nil
 }
+
+// Escaped makes text safe to stand in a page.
+func Escaped(text string) template.HTML { return template.HTML(template.HTMLEscapeString(text)) }

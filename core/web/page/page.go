@@ -82,7 +82,9 @@ func New() (*Pages, error) {
 }
 
 // shared are the files that every page is parsed with.
-func shared() []string { return []string{"templates/layout.html", "templates/parts.html"} }
+func shared() []string {
+	return []string{"templates/layout.html", "templates/parts.html", "templates/verdict.html"}
+}
 
 func (p *Pages) parse(l Lang) (map[string]*template.Template, error) {
 	base, err := template.New("layout.html").Funcs(p.funcs(l)).ParseFS(templateFiles, shared()...)

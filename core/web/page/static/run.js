@@ -1,0 +1,110 @@
+// Asks for a run, follows it, and puts the verdict into the page. The server writes
+// the verdict; this only fetches it. Without this file the form leads to the run's page.
+const form = document.getElementById("experiment");
+const live = document.getElementById("live");
+const own = location.pathname.startsWith("/runs/");
+
+function say(text) { if (live) live.textContent = text; }
+
+// values are the form's, without what is left empty.
+function values() {
+  const query = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (value !== "") query.set(name, value);
+  return query;
+}
+
+// The commands follow the form.
+function rewrite() {
+  const q = values();
+  const [curl, cli] = form.querySelectorAll(".commands .command code");
+  curl.textContent = `curl -s -X POST "${location.origin}/runs?${q}"`;
+  let line = `go run ./chapters run ${q.get("chapter")}`;
+  for (const name of ["variant", "bus", "fault", "orders", "seed", "predict"]) if (q.has(name)) line += ` --${name} ${q.get(name)}`;
+  cli.textContent = line;
+  const link = new URLSearchParams({ ch: q.get("chapter") });
+  for (const [from, to] of [["variant", "variant"], ["bus", "bus"], ["fault", "fault"], ["orders", "n"], ["seed", "seed"]]) if (q.has(from)) link.set(to, q.get(from));
+  document.getElementById("permalink").href = "/play?" + link;
+}
+
+// A fault that does not exist on the chosen bus cannot be chosen.
+function restrict() {
+  const bus = form.elements.bus.value;
+  const options = [...form.elements.fault.options];
+  for (const o of options) o.disabled = o.dataset.except.split(" ").includes(bus);
+  if (form.elements.fault.selectedOptions[0]?.disabled) options.find((o) => !o.disabled).selected = true;
+}
+
+// show puts the server's rendering of a run into the page.
+async function show(id) {
+  const here = own ? location.pathname : location.pathname.replace(/^\/play$/, "/chapters/" + form.elements.chapter.value);
+  const address = own ? here : here + "?" + new URLSearchParams({ run: id });
+  const page = new DOMParser().parseFromString(await (await fetch(address, { headers: { Accept: "text/html" } })).text(), "text/html");
+  const verdict = page.getElementById("verdict");
+  const place = document.getElementById("verdict") ?? document.getElementById("result").appendChild(document.createElement("div"));
+  place.replaceWith(verdict);
+  for (const b of verdict.querySelectorAll("button.copy")) b.hidden = false;
+  if (!own) history.replaceState(null, "", address);
+  return verdict;
+}
+
+// follow reads the progress until the run is over. EventSource resumes by itself
+// after a lost connection, with the number of the last event it has seen.
+function follow(id) {
+  const events = new EventSource(`/runs/${id}/events`);
+  const update = (e) => {
+    const p = JSON.parse(e.data);
+    const box = document.getElementById("verdict");
+    const bar = box?.querySelector("progress");
+    if (bar) { bar.max = p.total; bar.value = p.done; }
+    const count = box?.querySelector(".count");
+    if (count) count.textContent = `${p.done}/${p.total}`;
+    const stage = box?.querySelector(".stage");
+    if (stage) stage.textContent = box.dataset[p.stage] ?? p.stage;
+  };
+  for (const stage of ["queued", "preparing", "running", "waiting", "judging"]) events.addEventListener(stage, update);
+  for (const end of ["done", "failed"]) events.addEventListener(end, async () => {
+    events.close();
+    const verdict = await show(id);
+    const rest = document.getElementById("rest");
+    if (rest) rest.open = true;
+    const title = document.getElementById("verdict-title");
+    say(title.textContent + ". " + (verdict.querySelector(".outcomes")?.textContent ?? ""));
+    title.focus();
+    verdict.scrollIntoView({ block: "nearest" });
+    free();
+  });
+}
+
+function free() { for (const b of form?.querySelectorAll("button") ?? []) b.disabled = false; }
+
+async function ask(e) {
+  e.preventDefault();
+  if (e.submitter?.id === "unsure") form.elements.predict.value = "";
+  if (e.submitter?.getAttribute("formmethod") === "get") return form.submit();
+  const body = values();
+  for (const b of form.querySelectorAll("button")) b.disabled = true;
+  const response = await fetch("/runs", { method: "POST", body, headers: { Accept: "application/json" } });
+  const answer = await response.json();
+  if (!response.ok) {
+    free();
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = `${answer.detail}. ${answer.fix}`;
+    document.getElementById("result").replaceChildren(note);
+    return say(note.textContent);
+  }
+  const verdict = await show(answer.id);
+  verdict.scrollIntoView({ block: "nearest" });
+  follow(answer.id);
+}
+
+if (form) {
+  form.addEventListener("submit", ask);
+  form.addEventListener("input", () => {
+    restrict();
+    rewrite();
+    document.getElementById("fault-what").textContent = form.elements.fault.selectedOptions[0].dataset.what;
+  });
+}
+const under = document.getElementById("verdict");
+if (under && !["done", "failed"].includes(under.dataset.state)) follow(under.dataset.run);

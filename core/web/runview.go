@@ -1,0 +1,175 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"outboxplayground/core/audit"
+	"outboxplayground/core/lab"
+	"outboxplayground/core/web/page"
+	"outboxplayground/core/web/picture"
+)
+
+// runView is a run for the template "verdict", in whatever state it is.
+type runView struct {
+	ID, State, Error, Stage string
+	Placed, Total           int
+
+	Chapter                           int
+	Variant, Bus, Mode, Version       string
+	Fault                             string
+	Seed                              uint64
+	Valid                             audit.Validity
+	Orders, Delivered, Lost           int
+	HasPrediction                     bool
+	Predicted, Gap, Short             int // Gap: how many too many; Short: the other way round
+	PredictedStrip, Strip             template.HTML
+	Counts                            []outcomeCount
+	Lesson                            bool
+	Declared, Differs, Why, FaultText string
+	Broken, AlsoBroken                []string
+	Smallest                          *lab.Smallest
+	Lines                             []page.Source // the marked ones of the lesson
+	AsOf                              time.Time
+	Next                              []next
+}
+
+// outcomeCount is an outcome and how often it came.
+type outcomeCount struct {
+	Word string
+	N    int
+}
+
+// FaultWords is what the fault really did.
+func (v *runView) FaultWords() string { return v.FaultText }
+
+// Over tells whether the run will not change any more.
+func (v *runView) Over() bool { return v.State == lab.Done || v.State == lab.Failed }
+
+// viewRun finds a run, in the queue or among the stored ones.
+func (s *server) viewRun(c *gin.Context, id string) (*runView, *problem) {
+	t, remembered := s.opt.Lab.Queue.Get(id)
+	if remembered && t.State != lab.Done {
+		return s.viewTicket(t), nil
+	}
+	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
+	switch {
+	case errors.Is(err, lab.ErrNoRun):
+		return nil, unknownRun(id)
+	case err != nil:
+		return nil, s.failed(c, err)
+	}
+	return s.viewResult(c, res), nil
+}
+
+func (s *server) viewTicket(t lab.Ticket) *runView {
+	v := &runView{ID: t.ID, State: t.State, Error: t.Error, Stage: t.State, Total: t.Spec.Orders, Chapter: t.Spec.Chapter,
+		Variant: t.Spec.Variant, Bus: t.Spec.Bus, Fault: t.Spec.Fault, Seed: t.Spec.Seed}
+	if events, _, _, ok := s.opt.Lab.Queue.Events(t.ID, 0); ok && len(events) > 0 {
+		last := events[len(events)-1]
+		v.Stage, v.Placed = last.Stage, last.Done
+	}
+	return v
+}
+
+func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
+	r := res.Report
+	v := &runView{ID: r.ID, State: lab.Done, Chapter: r.Chapter, Variant: r.Variant, Bus: r.Bus, Mode: r.Mode, Version: r.Version,
+		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost,
+		Counts: outcomesOf(r), Declared: r.Declared, Why: r.Why, Broken: r.Not, AlsoBroken: r.AlsoNot, Smallest: r.Smallest,
+		AsOf: r.AsOf, Next: s.nextOf(c, r), Strip: strip(res)}
+	if len(r.Faults) > 0 {
+		v.Fault, v.FaultText = r.Faults[0].Name, faultWords(r.Faults[0])
+	}
+	if r.Standard && r.Declared != "" && r.Declared != "n/a" {
+		v.Differs = lab.Agrees(r.Declared, r)
+		v.Lesson = r.Valid == audit.False && v.Differs == ""
+	}
+	if n, ok := r.Predicted["delivered"]; ok {
+		v.HasPrediction, v.Predicted, v.Gap, v.Short = true, n, n-v.Delivered, v.Delivered-n
+		v.PredictedStrip = predictedStrip(n, len(res.Trails))
+	}
+	if ch, ok := s.live.Chapter(r.Chapter); ok {
+		v.Lines = markedLines(ch, r.Variant)
+	}
+	return v
+}
+
+// outcomesOf lists what came of a run; where nothing bad did, that all is well.
+func outcomesOf(r lab.Report) (list []outcomeCount) {
+	m := r.Measured
+	for _, o := range []outcomeCount{{"delivered", m.Delivered}, {"lost", m.Lost}, {"duplicated", m.Duplicated}, {"phantom", m.Phantom},
+		{"reordered", m.Reordered}, {"stuck", m.Stuck}, {"refused", m.Refused}, {"pending", m.Pending}} {
+		if o.N > 0 {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// strip draws what became of each order.
+func strip(res lab.Result) template.HTML {
+	words := make([]string, len(res.Trails))
+	for i, t := range res.Trails {
+		words[i] = picture.Fate(t)
+	}
+	return page.Strip(words)
+}
+
+func predictedStrip(predicted, orders int) template.HTML {
+	words := make([]string, orders)
+	for i := range words {
+		words[i] = "not-predicted"
+		if i < predicted {
+			words[i] = "predicted"
+		}
+	}
+	return page.Strip(words)
+}
+
+func faultWords(f lab.FaultReport) string {
+	if f.Name == "none" {
+		return ""
+	}
+	words := fmt.Sprintf("%s, orders %d to %d, %d hits", f.Name, f.FromOrder, f.ToOrder, f.Hits)
+	if f.Network > 0 {
+		words += fmt.Sprintf(" (on the network: %d in %.0f ms)", f.Network, f.Ms)
+	}
+	return words
+}
+
+// nextOf are the report's own suggestions, for the address of this playground.
+func (s *server) nextOf(c *gin.Context, r lab.Report) []next {
+	list := []next{}
+	ask := func(label string, chapter int, variant string) {
+		list = append(list, next{label, curl(c, http.MethodPost, "/runs", "chapter", strconv.Itoa(chapter), "variant", variant,
+			"bus", r.Bus, "fault", r.Faults[0].Name)})
+	}
+	if len(r.Faults) > 0 {
+		ask(string(s.say(c, "verdict.next.again")), r.Chapter, r.Variant)
+	}
+	return list
+}
+
+// runPage shows a run, and looks again by itself until it is over.
+func (s *server) runPage(c *gin.Context) {
+	v, p := s.viewRun(c, c.Param("run"))
+	if p != nil {
+		fail(c, p)
+		return
+	}
+	view := page.View{Title: s.say(c, "run.title", v.ID), Data: v, Scripts: []string{"run.js"}}
+	if !v.Over() {
+		view.Refresh = refreshSeconds
+	}
+	s.show(c, http.StatusOK, "run", view)
+}
+
+// refreshSeconds is how often a page without JavaScript looks at a run again.
+const refreshSeconds = 2
