@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,10 +41,23 @@ WITH (publish = 'insert')`
 	makeSlot   = `SELECT lsn::text FROM pg_create_logical_replication_slot($1, 'pgoutput')`
 	noteSlot   = `INSERT INTO slots (bus, since) VALUES ($1, $2::pg_lsn)`
 
-	// A new slot waits for every transaction of the server that is open, prepared ones
-	// included. An end in order, because a client that goes away is not noticed then.
-	boundSlot = `SET statement_timeout = '10s'`
+	// An end in order, because a client that goes away is not noticed while it waits.
+	boundSlot = `SELECT set_config('statement_timeout', $1, false)`
 )
+
+// A new slot waits for every transaction of the server that is open, prepared ones
+// included. Within the caller's deadline it waits so long, and then says why.
+const (
+	slotPatience = 10 * time.Second
+	slotReserve  = 500 * time.Millisecond
+)
+
+func patience(ctx context.Context) time.Duration {
+	if until, ok := ctx.Deadline(); ok {
+		return max(slotReserve, min(slotPatience, time.Until(until)-slotReserve))
+	}
+	return slotPatience
+}
 
 // Prepare makes the publication and the slot of a lane, on a connection of its own, and
 // changes nothing where both are there. A slot knows nothing of what was committed
@@ -128,7 +143,7 @@ func (l Lane) clear(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func (l Lane) makeSlot(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, boundSlot); err != nil {
+	if _, err := conn.Exec(ctx, boundSlot, strconv.FormatInt(patience(ctx).Milliseconds(), 10)); err != nil {
 		return err
 	}
 	var since string

@@ -83,8 +83,8 @@ const countRows = `
 SELECT o.bus, count(*) FILTER (WHERE o.status = 'failed'),
 	count(*) FILTER (WHERE o.status = 'pending' AND o.lsn >= s.confirmed),
 	count(*) FILTER (WHERE o.status = 'pending' AND o.lsn < s.confirmed),
-	(greatest(0, extract(epoch FROM clock_timestamp() -
-		min(o.created_at) FILTER (WHERE o.status = 'pending' AND o.lsn >= s.confirmed)) * 1000))::bigint
+	(extract(epoch FROM clock_timestamp() -
+		min(o.created_at) FILTER (WHERE o.status = 'pending' AND o.lsn >= s.confirmed)) * 1000)::bigint
 FROM outbox o JOIN (
 	SELECT DISTINCT ON (l.bus) l.bus, coalesce(r.confirmed_flush_lsn, l.since) AS confirmed
 	FROM slots l LEFT JOIN pg_replication_slots r ON r.slot_name = current_schema() || '_' || l.bus

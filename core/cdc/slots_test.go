@@ -1,0 +1,156 @@
+package cdc_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"outboxplayground/core/cdc"
+	"outboxplayground/core/pg"
+	"outboxplayground/core/pg/pgtest"
+	"outboxplayground/core/shop/shoptest"
+	"outboxplayground/infra/servers/servertest"
+)
+
+// Nobody reads, somebody writes: the server keeps its log, and says so. A reader with
+// nothing to send clears it.
+func TestAStoppedReaderKeepsTheLog(t *testing.T) {
+	r := newRig(t, "nats")
+	if s := r.slot(t, "nats"); !s.Exists || s.Active || s.Alarm != "" {
+		t.Errorf("a new slot: %+v", s)
+	}
+	r.exec(t, `SELECT count(pg_logical_emit_message(false, 'elsewhere', repeat('x', 1 << 20))) FROM generate_series(1, 70)`)
+	s := r.slot(t, "nats")
+	if s.RetainedBytes < cdc.AlarmBytes || s.BehindBytes < cdc.AlarmBytes || !strings.Contains(s.Alarm, "nobody reads") {
+		t.Errorf("after 70 MB without a reader: %+v", s)
+	}
+	start(t, r.relay(t, &shoptest.Bus{}, "nats", cdc.Config{}))
+	r.confirmed(t, "nats")
+	r.exec(t, `CHECKPOINT`) // a slot lets go of the log at a record that a checkpoint writes
+	await(t, func() bool { s := r.slot(t, "nats"); return s.Alarm == "" && s.Active })
+}
+
+// A bus that takes no events has no reader. Its slot moves on without one, but never past
+// something that waits in it.
+func TestTend(t *testing.T) {
+	r := newRig(t, "nats")
+	tend := func() {
+		t.Helper()
+		if err := cdc.Tend(t.Context(), r.pool, r.lane("nats")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := r.slot(t, "nats").Confirmed
+	r.write(t, "redis", 1)
+	tend()
+	moved := r.slot(t, "nats").Confirmed
+	if moved == before {
+		t.Error("the slot has not moved past what is not its own")
+	}
+	id := r.write(t, "nats", 1)[0]
+	tend()
+	if at := r.slot(t, "nats").Confirmed; at != moved {
+		t.Errorf("moved from %s to %s past an event", moved, at)
+	}
+	b := &shoptest.Bus{}
+	start(t, r.relay(t, b, "nats", cdc.Config{}))
+	arrives(t, b, []string{id})
+	tend() // has a reader: no error
+}
+
+// A message in the log is visible to no statement: where there may be one, Tend keeps off.
+func TestTendKeepsOffMessages(t *testing.T) {
+	r := newRig(t, "nats")
+	before := r.slot(t, "nats").Confirmed
+	r.exec(t, `INSERT INTO orders (event_id, user_id, items, bus) VALUES (gen_random_uuid(), 'u1', '[]', 'nats')`)
+	if err := cdc.Tend(t.Context(), r.pool, r.lane("nats")); err != nil {
+		t.Fatal(err)
+	}
+	if at := r.slot(t, "nats").Confirmed; at != before {
+		t.Errorf("moved from %s to %s past an order whose event it cannot see", before, at)
+	}
+}
+
+// A slot that is gone is not made again by a relay; Prepare does so, and the gap is noted.
+func TestADroppedSlot(t *testing.T) {
+	r, b := newRig(t, "nats"), &shoptest.Bus{}
+	r.prepare(t, "nats") // again: changes nothing
+	if n := pgtest.Count(t, r.pool, `SELECT count(*) FROM slots`); n != 1 {
+		t.Errorf("%d slots are noted, want 1", n)
+	}
+	r.dropSlot(t, "nats")
+	r.write(t, "nats", 1)
+	start(t, r.relay(t, b, "nats", cdc.Config{}))
+	if s := r.slot(t, "nats"); s.Exists || !strings.Contains(s.Alarm, "gone") {
+		t.Errorf("a dropped slot: %+v", s)
+	}
+	if s, err := cdc.ReadStats(t.Context(), r.pool); err != nil || s.Pending != 1 {
+		t.Errorf("%+v, %v, want the row to be pending: nobody knows", s, err)
+	}
+	r.prepare(t, "nats")
+	after := r.write(t, "nats", 1)
+	arrives(t, b, after)
+	gap := `SELECT count(*) FROM outbox o WHERE o.lsn < (SELECT max(since) FROM slots WHERE slots.bus = o.bus)`
+	if n := pgtest.Count(t, r.pool, gap); n != 1 {
+		t.Errorf("%d rows are in the gap, want 1", n)
+	}
+}
+
+// DROP SCHEMA leaves a publication without tables, which publishes nothing and says so
+// to nobody.
+func TestAPublicationWithoutTablesIsMadeAnew(t *testing.T) {
+	r, b := newRig(t, "nats"), &shoptest.Bus{}
+	r.exec(t, `ALTER PUBLICATION `+r.lane("nats").Name()+` DROP TABLE outbox`)
+	r.prepare(t, "nats")
+	start(t, r.relay(t, b, "nats", cdc.Config{}))
+	arrives(t, b, r.write(t, "nats", 1))
+}
+
+// A role that may not replicate is told how it may. (So is a server without
+// wal_level=logical, which takes a restart to show.)
+func TestUnsupported(t *testing.T) {
+	r := newRig(t)
+	role := r.schema + "_reader"
+	r.exec(t, `CREATE ROLE `+role+` LOGIN PASSWORD 'x' NOREPLICATION`)
+	t.Cleanup(func() { r.exec(t, `DROP ROLE `+role) })
+	u, err := url.Parse(servertest.URL(t, "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "x")
+	cfg, err := pg.ConnConfig(u.String(), r.schema, pg.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = cdc.Prepare(t.Context(), cfg, r.lane("nats"))
+	if !errors.Is(err, cdc.ErrUnsupported) || !strings.Contains(err.Error(), `ALTER ROLE "`+role+`" REPLICATION`) {
+		t.Errorf("Prepare: %v", err)
+	}
+}
+
+// A new slot waits for every transaction that is open. It does not wait for ever, and
+// says what it waits for.
+func TestAnOpenTransactionKeepsASlotFromBeingMade(t *testing.T) {
+	r := newRig(t)
+	open, err := r.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Rollback(context.Background())
+	if _, err := writeIn(t.Context(), open, "nats"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.exec(t, "DROP PUBLICATION IF EXISTS "+r.lane("nats").Name()) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err = cdc.Prepare(ctx, r.connect(t)(), r.lane("nats"))
+	if !errors.Is(err, cdc.ErrUnsupported) || !strings.Contains(err.Error(), "pg_stat_activity") {
+		t.Errorf("Prepare: %v", err)
+	}
+	if n := pgtest.Count(t, r.pool, slotOf, r.lane("nats").Name()); n != 0 {
+		t.Error("half a slot stays behind")
+	}
+}
