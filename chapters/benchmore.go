@@ -17,6 +17,7 @@ type latencyOptions struct {
 	benchOptions
 	rates []int
 	poll  time.Duration
+	gap   time.Duration
 	rest  time.Duration
 }
 
@@ -26,8 +27,9 @@ func benchLatencyCommand() *cobra.Command {
 		Use:   "latency",
 		Short: "from COMMIT to the consumer: polling, and a relay that is woken",
 		Long: "Places orders at a steady rate and takes the time from each COMMIT to the moment at\n" +
-			"which a consumer holds the event: with a relay that polls every 500 ms, every 50 ms,\n" +
-			"and with one that is woken by the producer. At rest: statements a second, idle.",
+			"which a consumer holds the event: with a relay that polls every 500, 100 and 50 ms,\n" +
+			"with one that the producer wakes (wake), and with one that a trigger notifies\n" +
+			"(notify). At rest: statements a second, idle.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return benchLatency(cmd.Context(), cmd.OutOrStdout(), o)
 		},
@@ -38,6 +40,7 @@ func benchLatencyCommand() *cobra.Command {
 	f.IntVar(&o.Rows, "rows", 0, "orders of a measurement (default: 4 s of them)")
 	f.IntVar(&o.Batch, "batch", 100, "rows of a claim")
 	f.DurationVar(&o.poll, "poll", 0, "measure polling at this interval, and no other way")
+	f.DurationVar(&o.gap, "gap", -1, "measure notify with this gap between claims, and no other way")
 	f.DurationVar(&o.rest, "rest", 3*time.Second, "how long the relay is watched at rest")
 	return cmd
 }
@@ -47,7 +50,11 @@ func (o latencyOptions) wakers() []measure.Waker {
 	if o.poll > 0 {
 		return []measure.Waker{measure.Poll(o.poll)}
 	}
-	return []measure.Waker{measure.Poll(500 * time.Millisecond), measure.Poll(50 * time.Millisecond), measure.Wake()}
+	if o.gap >= 0 {
+		return []measure.Waker{measure.Notify(o.gap)}
+	}
+	return []measure.Waker{measure.Poll(500 * time.Millisecond), measure.Poll(100 * time.Millisecond),
+		measure.Poll(50 * time.Millisecond), measure.Wake(), measure.Notify(0)}
 }
 
 // delayedResult is a latency with what it was measured on.

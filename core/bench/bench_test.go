@@ -113,6 +113,20 @@ func TestLatencySeesTheDifferenceBetweenWakers(t *testing.T) {
 	}
 }
 
+// A relay that is notified sends at once, and asks next to nothing at rest: less than
+// one that polls every 500 ms, which needs eight statements a second for it.
+func TestLatencyOfNotify(t *testing.T) {
+	c := config(t, "inmemory")
+	c.Rows = 40
+	d, err := bench.Latency(t.Context(), c, bench.Load{Rate: 200, Waker: bench.Notify(0), Rest: 2 * time.Second}, quietly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Lost+d.Duplicated+d.Stuck != 0 || d.P50 > 200 || d.AtRest > 6 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // warm is how many orders come before the measured ones.
 const warm = 32
 

@@ -121,7 +121,7 @@ func (s *site) latency(ctx context.Context, l Load, d *Delayed) error {
 	g, running := errgroup.WithContext(running)
 	g.Go(func() error { return s.buses[1].Subscribe(running, timed, group, in.take) })
 	g.Go(func() error {
-		return l.Waker.Run(running, Lane{Pool: pool, Bus: s.buses[0], Name: s.Bus, Rows: s.Batch, Committed: p.committed})
+		return l.Waker.Run(running, Lane{Pool: pool, Bus: s.buses[0], Name: s.Bus, Schema: s.schema, Rows: s.Batch, Committed: p.committed})
 	})
 	err = p.measure(running, l, in, queries, d)
 	stop()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outboxplayground/core/bus"
@@ -27,20 +28,23 @@ type Lane struct {
 	Pool *pgxpool.Pool // of the worker alone: its queries are counted
 	Bus  bus.Bus
 	Name string // the rows' bus
-	Rows int    // of a claim
+	// Schema is where Pool works.
+	Schema string
+	Rows   int // of a claim
 	// Committed says that a producer in this process has committed since it was last
 	// read. Several commits may be one message.
 	Committed <-chan struct{}
 }
 
-func (l Lane) relay(poll time.Duration) (*outbox.Relay, error) {
-	return outbox.NewRelay(l.Pool, l.Bus, l.Name, outbox.Config{Batch: l.Rows, Poll: poll})
+func (l Lane) relay(c outbox.Config) (*outbox.Relay, error) {
+	c.Batch = l.Rows
+	return outbox.NewRelay(l.Pool, l.Bus, l.Name, c)
 }
 
 // Poll is the relay that looks into the table every so often.
 func Poll(every time.Duration) Waker {
 	return Waker{Name: fmt.Sprintf("poll %v", every), Run: func(ctx context.Context, l Lane) error {
-		r, err := l.relay(every)
+		r, err := l.relay(outbox.Config{Poll: every})
 		if err != nil {
 			return err
 		}
@@ -55,7 +59,7 @@ const fallback = 500 * time.Millisecond
 // polls as well, at the relay's default interval, for what others commit.
 func Wake() Waker {
 	return Waker{Name: "wake", Run: func(ctx context.Context, l Lane) error {
-		r, err := l.relay(fallback)
+		r, err := l.relay(outbox.Config{Poll: fallback})
 		if err != nil {
 			return err
 		}
@@ -72,6 +76,39 @@ func Wake() Waker {
 		})
 		err = r.Run(ctx)
 		forward.Wait()
+		return err
+	}}
+}
+
+// Notify is chapter 7's relay: a trigger of the table notifies, and a connection that
+// listens wakes the relay. Wakes let the gap pass since the last claim.
+func Notify(gap time.Duration) Waker {
+	name := "notify"
+	if gap > 0 {
+		name += " " + gap.String()
+	}
+	return Waker{Name: name, Level: 7, Run: func(ctx context.Context, l Lane) error {
+		sessions := 0 // the waker opens one after the other
+		waker, err := outbox.NewWaker(outbox.WakerConfig{
+			Channel: outbox.Channel(l.Schema), DB: l.Pool, Name: l.Name,
+			Connect: func(ctx context.Context) (*pgx.Conn, error) {
+				sessions++
+				return pgx.ConnectConfig(ctx, l.Pool.Config().ConnConfig) // a copy, counted like the pool's own
+			},
+		})
+		if err != nil {
+			return err
+		}
+		r, err := l.relay(outbox.Config{Waker: waker, Gap: gap})
+		if err != nil {
+			return err
+		}
+		var listening sync.WaitGroup
+		listening.Go(func() { _ = waker.Run(ctx) }) // it has no error: without it the relay polls
+		err = r.Run(ctx)
+		if listening.Wait(); sessions > 1 && err == nil {
+			err = fmt.Errorf("it took %d sessions to listen: meanwhile the relay polled, which is not to be measured here", sessions)
+		}
 		return err
 	}}
 }
