@@ -204,12 +204,14 @@ func TestHearingAgainIsAWake(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}
-	x := wakes(t, pool, schema, outbox.WakerConfig{Connect: connect}, outbox.Config{})
+	claims := atomic.Int64{}
+	steps := &checkpoint.Steps{Observe: func(checkpoint.Name, string) { claims.Add(1) }}
+	x := wakes(t, pool, schema, outbox.WakerConfig{Connect: connect}, outbox.Config{Steps: steps})
 	connects <- struct{}{}
-	await(t, x.waker.Hears)
+	await(t, func() bool { return x.waker.Hears() && claims.Load() > 0 })
+	before := claims.Load()
 	exec(t, pool, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE starts_with(application_name, 'hears ' || $1)`, x.channel)
-	await(t, func() bool { return !x.waker.Hears() })
-	time.Sleep(20 * time.Millisecond) // the relay looks once more, and would sleep for an hour
+	await(t, func() bool { return claims.Load() > before }) // and would sleep for an hour
 	write(t, pool, "nats", 1)
 	connects <- struct{}{}
 	await(t, x.sent(1))
@@ -227,7 +229,8 @@ func TestWhatNobodyNotifiesIsFound(t *testing.T) {
 
 	pool, schema = pgtest.Schema(t, 7)
 	write(t, pool, "nats", 2)
-	exec(t, pool, `UPDATE outbox SET lease_until = clock_timestamp() + interval '200 ms', lease_token = 0 WHERE id = 1`)
+	exec(t, pool, `INSERT INTO outbox_claims (bus, first_id, last_id, lease_until)
+		VALUES ('nats', 1, 1, clock_timestamp() + interval '200 ms')`)
 	exec(t, pool, `UPDATE outbox SET next_attempt_at = clock_timestamp() + interval '300 ms' WHERE id = 2`)
 	later := wakes(t, pool, schema, outbox.WakerConfig{}, outbox.Config{Poll: 10 * time.Millisecond})
 	await(t, later.sent(2))
