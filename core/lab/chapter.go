@@ -103,6 +103,10 @@ type Variant struct {
 	Producer func(Deps) Producer
 	Relay    func(Deps) Runner // nil where nothing is relayed
 	Consumer func(Deps) bus.Handler
+	// Recovers finishes what a coordinator has left prepared; nil where that is a person's
+	// part. It runs beside the producer, in a run of the lab: the interactive chapters
+	// have one coordinator for each order, and leave it to the person.
+	Recovers func(Deps) Runner
 	// Replays runs the replays of dead letters that somebody asked for, beside the
 	// consumer; nil where there are none.
 	Replays func(Deps) Runner

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"outboxplayground/core/bus"
 	"outboxplayground/core/pg"
 	"outboxplayground/core/shop"
@@ -30,7 +32,12 @@ func (c *child) runRole(ctx context.Context, r RoleSpec) error {
 	deps := c.deps(r.Label)
 	switch r.Role {
 	case Producing:
-		return c.produce(ctx, r.Label, c.variant.Producer(deps))
+		g, ctx := errgroup.WithContext(ctx)
+		if c.variant.Recovers != nil {
+			g.Go(func() error { return c.variant.Recovers(deps).Run(ctx) })
+		}
+		g.Go(func() error { return c.produce(ctx, r.Label, c.variant.Producer(deps)) })
+		return g.Wait()
 	case Relaying:
 		c.say(r.Label, sayReady, "", "")
 		return c.variant.Relay(deps).Run(ctx)

@@ -47,6 +47,9 @@ const (
 SELECT (SELECT count(*) FROM orders), 0, (SELECT count(*) FROM emails),
 	(SELECT count(*) FROM orders o WHERE EXISTS (SELECT FROM emails e WHERE e.event_id = o.event_id))`
 
+	countPrepared = `
+SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, $1 || '.')`
+
 	stateOutbox = `
 SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox WHERE status = 'pending'),
 	(SELECT count(*) FROM emails),
@@ -61,6 +64,9 @@ func (r *run) look(ctx context.Context) (s state, err error) {
 		err = r.pool.QueryRow(ctx, stateOutbox).Scan(&s.orders, &s.unsent, &s.emails, &s.withEmail)
 	default:
 		err = r.pool.QueryRow(ctx, statePlain).Scan(&s.orders, &s.unsent, &s.emails, &s.withEmail)
+	}
+	if err == nil && r.variant.Recovers != nil { // what is prepared will be ended, without a person
+		s.unsent, err = r.count(ctx, countPrepared, r.schema)
 	}
 	if err != nil {
 		return s, err

@@ -5,7 +5,6 @@ package prepared
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -22,8 +21,13 @@ var (
 	ErrBusy = errors.New("prepared: another session is ending this transaction")
 	// ErrInDoubt: the transaction may be prepared, and nobody who knows how it shall end
 	// will end it. It is also a pg.ErrCommitUnknown: the order may come to exist.
-	ErrInDoubt = fmt.Errorf("prepared: the transaction is left in doubt: %w", pg.ErrCommitUnknown)
+	ErrInDoubt error = doubt{}
 )
+
+type doubt struct{}
+
+func (doubt) Error() string { return "prepared: the transaction is left in doubt" }
+func (doubt) Unwrap() error { return pg.ErrCommitUnknown }
 
 // The second phase. Neither takes a parameter, nor works inside a transaction.
 const (
