@@ -37,6 +37,9 @@ func (b *bench) noTraces(t *testing.T) {
 	if left := b.schemas(t); len(left) > 0 {
 		t.Errorf("schemas stay behind: %v", left)
 	}
+	if n := b.count(t, globals); n > 0 {
+		t.Errorf("%d slots, publications or prepared transactions stay behind", n)
+	}
 	if n := b.count(t, `SELECT count(*) FROM playground.traces`); n > 0 {
 		t.Errorf("%d traces stay noted", n)
 	}
@@ -55,6 +58,13 @@ func (b *bench) noTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// globals counts what runs make in Postgres outside their schemas. The bench's database
+// has no slots of anybody else.
+const globals = `SELECT
+	(SELECT count(*) FROM pg_replication_slots WHERE database = current_database() AND slot_name LIKE 'run\_%') +
+	(SELECT count(*) FROM pg_publication WHERE pubname LIKE 'run\_%') +
+	(SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'run\_%')`
 
 // schemas lists the schemas of runs.
 func (b *bench) schemas(t *testing.T) (names []string) {

@@ -29,6 +29,9 @@ func listCommand() *cobra.Command {
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "%02d  %s\n    %s\n    chapters/%02d-%s · variants: %s\n",
 					c.Number, say(c.Title), say(c.Question), c.Number, c.Slug, strings.Join(names, ", "))
+				if c.Needs.En != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "    %s%s\n", say(lab.Text{En: "needs ", ZhTW: "需要 "}), say(c.Needs))
+				}
 			}
 			return nil
 		},

@@ -63,7 +63,10 @@ func (r *rig) connect(t testing.TB) func() *pgx.ConnConfig {
 
 func (r *rig) prepare(t testing.TB, busName string) {
 	t.Helper()
-	if err := cdc.Prepare(t.Context(), r.connect(t)(), r.lane(busName)); err != nil {
+	// A new slot waits for the open transactions of all other tests on the server.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := cdc.Prepare(ctx, r.connect(t)(), r.lane(busName)); err != nil {
 		t.Fatal(err)
 	}
 }

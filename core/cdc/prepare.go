@@ -46,7 +46,7 @@ WITH (publish = 'insert')`
 )
 
 // A new slot waits for every transaction of the server that is open, prepared ones
-// included. Within the caller's deadline it waits so long, and then says why.
+// included: until shortly before the caller's deadline, so that the reason can be told.
 const (
 	slotPatience = 10 * time.Second
 	slotReserve  = 500 * time.Millisecond
@@ -54,7 +54,7 @@ const (
 
 func patience(ctx context.Context) time.Duration {
 	if until, ok := ctx.Deadline(); ok {
-		return max(slotReserve, min(slotPatience, time.Until(until)-slotReserve))
+		return max(slotReserve, time.Until(until)-slotReserve)
 	}
 	return slotPatience
 }

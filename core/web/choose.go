@@ -90,6 +90,16 @@ func busOff(b lab.BusInfo) *problem {
 	return newProblem(http.StatusServiceUnavailable, "bus_off", b.Name+" is off: "+b.Note, b.Fix)
 }
 
+// chapterOff: this Postgres cannot do what the chapter needs; what it lacks and how to
+// give it stands in the error.
+func chapterOff(ch lab.Chapter, why error) *problem {
+	fix := "do what it says and restart the playground; every other chapter works"
+	if ch.Needs.En != "" {
+		fix = "it needs " + ch.Needs.En + "; " + fix
+	}
+	return newProblem(http.StatusServiceUnavailable, "chapter_off", why.Error(), fix)
+}
+
 func busStarting(b lab.BusInfo) *problem {
 	p := newProblem(http.StatusServiceUnavailable, "bus_starting", b.Name+" is still starting: "+b.Note,
 		"try again in a moment; GET /buses shows when it is ready")

@@ -20,12 +20,16 @@ type contentsAnswer struct {
 
 // chapterAnswer is one chapter.
 type chapterAnswer struct {
-	Number   int               `json:"number"`
-	Slug     string            `json:"slug"`
-	Title    lab.Text          `json:"title"`
-	Question lab.Text          `json:"question"`
-	Topic    string            `json:"topic"`
-	Outbox   bool              `json:"outbox"`
+	Number   int      `json:"number"`
+	Slug     string   `json:"slug"`
+	Title    lab.Text `json:"title"`
+	Question lab.Text `json:"question"`
+	Topic    string   `json:"topic"`
+	Outbox   bool     `json:"outbox"`
+	// Needs is what the chapter asks of the Postgres; empty where any will do.
+	Needs lab.Text `json:"needs"`
+	// Off says what is missing and how to give it; empty where nothing is.
+	Off      string            `json:"off"`
 	Variants []variantAnswer   `json:"variants"`
 	Next     []next            `json:"next"`
 	Links    map[string]string `json:"links"`
@@ -74,9 +78,12 @@ func (s *server) answerChapter(c *gin.Context, ch lab.Chapter) *chapterAnswer {
 	path := "/chapters/" + strconv.Itoa(ch.Number)
 	a := &chapterAnswer{
 		Number: ch.Number, Slug: ch.Slug, Title: ch.Title, Question: ch.Question, Topic: ch.Topic, Outbox: ch.Outbox,
-		Variants: []variantAnswer{},
-		Next:     []next{{"place an order its way", curl(c, http.MethodPost, path+"/orders", "user_id", "u1", "items", "A,B")}},
-		Links:    map[string]string{"page": base(c) + path},
+		Needs: ch.Needs, Variants: []variantAnswer{},
+		Next:  []next{{"place an order its way", curl(c, http.MethodPost, path+"/orders", "user_id", "u1", "items", "A,B")}},
+		Links: map[string]string{"page": base(c) + path},
+	}
+	if off := s.live.ChapterOff(ch.Number); off != nil {
+		a.Off = off.Error()
 	}
 	for _, v := range ch.Variants {
 		view := variantAnswer{Name: v.Name, Note: v.Note, Declared: []declaredAnswer{}}
@@ -101,15 +108,23 @@ func (a *contentsAnswer) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, ch := range a.Chapters {
 		fmt.Fprintf(w, "%d\t%s\t%s\n\t%s\t%s\n", ch.Number, ch.Title.En, ch.Title.ZhTW, ch.Question.En, ch.Question.ZhTW)
+		ch.writeOff(w)
 	}
 	writeNext(w, a.Next)
 	return w.Flush()
+}
+
+func (a *chapterAnswer) writeOff(w io.Writer) {
+	if a.Off != "" {
+		fmt.Fprintf(w, "\toff\t%s\n", a.Off)
+	}
 }
 
 // WriteText writes the chapter as text.
 func (a *chapterAnswer) WriteText(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "chapter %d\t%s\t%s\n\t%s\t%s\n", a.Number, a.Title.En, a.Title.ZhTW, a.Question.En, a.Question.ZhTW)
+	a.writeOff(w)
 	for _, v := range a.Variants {
 		fmt.Fprintf(w, "variant\t%s\t%s\n", v.Name, v.Note.En)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/jackc/pgx/v5"
 
+	"outboxplayground/core/cdc"
 	"outboxplayground/core/inbox"
 	"outboxplayground/core/lab"
 	"outboxplayground/core/outbox"
@@ -35,6 +36,8 @@ type metricsAnswer struct {
 type outboxFigures struct {
 	outbox.Stats
 	Paused bool `json:"paused"`
+	// Slots are what a relay that reads the log has instead of marks on the rows.
+	Slots []cdc.Slot `json:"slots,omitempty"`
 
 	inbox *inbox.Stats
 }
@@ -64,6 +67,10 @@ func (s *server) metrics(c *gin.Context) {
 		a.Next = append(a.Next, next{"the dead letters", curl(c, http.MethodGet, "/admin/dead-letters", "chapter", chapter)})
 	}
 	a.Next = append(a.Next, next{"look again", curl(c, http.MethodGet, "/metrics", "chapter", chapter)})
+	if wantsPage(c) {
+		s.showMetrics(c, ch, a)
+		return
+	}
 	reply(c, http.StatusOK, a)
 }
 
@@ -76,7 +83,7 @@ func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, 
 			return err
 		}
 		f.Paused = !open
-		if f.Stats, err = outbox.ReadStats(ctx, tx); err != nil || !ch.DeadLetters {
+		if err := f.readRows(ctx, tx, ch); err != nil || !ch.DeadLetters {
 			return err
 		}
 		letters, err := inbox.ReadStats(ctx, tx)
@@ -94,6 +101,19 @@ func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, 
 	return f, nil
 }
 
+// readRows counts by status, or, where nobody marks a row, by the slots' positions.
+func (f *outboxFigures) readRows(ctx context.Context, tx pgx.Tx, ch lab.Chapter) (err error) {
+	if !ch.Log {
+		f.Stats, err = outbox.ReadStats(ctx, tx)
+		return err
+	}
+	if f.Stats, err = cdc.ReadStats(ctx, tx); err != nil {
+		return err
+	}
+	f.Slots, err = cdc.Slots(ctx, tx)
+	return err
+}
+
 // WriteText writes the figures as aligned text.
 func (a *metricsAnswer) WriteText(out io.Writer) error {
 	o := a.Reliability.Outbox
@@ -103,6 +123,7 @@ func (a *metricsAnswer) WriteText(out io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(o.ByBus)) {
 		writeCounts(w, name, o.ByBus[name])
 	}
+	writeSlots(w, o.Slots)
 	if i := a.Reliability.Inbox; i != nil {
 		fmt.Fprintf(w, "\ndead letters\t%d\nreplays under way\t%d\nreplayed\t%d\n", i.Dead, i.Requested, i.Replayed)
 	}
@@ -116,4 +137,21 @@ func writeCounts(w io.Writer, name string, n outbox.Counts) {
 		lag = fmt.Sprintf("%d ms", *n.OldestPendingLagMS)
 	}
 	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\n", name, n.Pending, lag, n.Failed, n.Sent)
+}
+
+func writeSlots(w io.Writer, slots []cdc.Slot) {
+	if len(slots) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nslot\treader\tkeeps\tbehind\talarm\n")
+	for _, s := range slots {
+		reader, alarm := "none", "-"
+		if s.Active {
+			reader = "active"
+		}
+		if s.Alarm != "" {
+			alarm = "⚠ " + s.Alarm
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d kB\t%d B\t%s\n", s.Name, reader, s.RetainedBytes>>10, s.BehindBytes, alarm)
+	}
 }

@@ -30,12 +30,20 @@ func (s *server) prometheus(c *gin.Context, ch lab.Chapter, f outboxFigures) {
 			lag.WithLabelValues(name).Set(float64(*n.OldestPendingLagMS) / 1000)
 		}
 	}
-	paused.WithLabelValues().Set(0)
-	if f.Paused {
-		paused.WithLabelValues().Set(1)
-	}
+	paused.WithLabelValues().Set(oneIf(f.Paused))
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(rows, lag, paused)
+	if f.Slots != nil {
+		retained := gauge("outbox_slot_retained_bytes", "How much of the log the server keeps for a slot.", "bus")
+		active := gauge("outbox_slot_active", "1 while somebody reads from the slot.", "bus")
+		alarm := gauge("outbox_slot_alarm", "1 when a person has to look at the slot.", "bus")
+		for _, s := range f.Slots {
+			retained.WithLabelValues(s.Bus).Set(float64(s.RetainedBytes))
+			active.WithLabelValues(s.Bus).Set(oneIf(s.Active))
+			alarm.WithLabelValues(s.Bus).Set(oneIf(s.Alarm != ""))
+		}
+		registry.MustRegister(retained, active, alarm)
+	}
 	if i := f.inbox; i != nil {
 		letters := gauge("inbox_dead_letters", "Messages that the listener has given up.", "status")
 		letters.WithLabelValues(inbox.Dead).Set(float64(i.Dead))
@@ -44,4 +52,11 @@ func (s *server) prometheus(c *gin.Context, ch lab.Chapter, f outboxFigures) {
 		registry.MustRegister(letters)
 	}
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(c.Writer, c.Request)
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

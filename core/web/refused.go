@@ -21,6 +21,8 @@ func (s *server) notPlaced(c *gin.Context, r request, err error) *problem {
 	info, _ := s.live.Bus(r.order.Bus)
 	var p *problem
 	switch {
+	case errors.Is(err, lab.ErrChapterOff):
+		p = chapterOff(r.chapter, err)
 	case errors.Is(err, lab.ErrBusOff):
 		p = busOff(info)
 	case errors.Is(err, lab.ErrBusStarting):

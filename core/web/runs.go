@@ -94,6 +94,9 @@ func (s *server) specOf(c *gin.Context) (lab.Spec, *problem) {
 	if p != nil {
 		return lab.Spec{}, p
 	}
+	if off := s.live.ChapterOff(ch.Number); off != nil {
+		return lab.Spec{}, chapterOff(ch, off)
+	}
 	spec := lab.Spec{Chapter: ch.Number, Variant: v.Name, Bus: b.Name}
 	spec.Fault, _ = in.str("fault")
 	if orders, given := in["orders"].(int64); given {
@@ -160,7 +163,7 @@ func answerRun(c *gin.Context, id, state string) *runAnswer {
 // oneRun finds a run in the queue, else among the finished ones.
 func (s *server) oneRun(c *gin.Context) {
 	if wantsPage(c) {
-		s.runPage(c)
+		s.showRun(c)
 		return
 	}
 	id := c.Param("run")
@@ -207,6 +210,10 @@ type runsAnswer struct {
 const recentRuns = 50
 
 func (s *server) allRuns(c *gin.Context) {
+	if wantsPage(c) {
+		s.showRuns(c)
+		return
+	}
 	a := &runsAnswer{Runs: []*runAnswer{}, Next: []next{{"ask for one",
 		curl(c, http.MethodPost, "/runs", "chapter", "1", "fault", "broker-down")}}}
 	listed := map[string]bool{}

@@ -168,7 +168,7 @@ func TestHealthChecks(t *testing.T) {
 func TestPostgresIsSetUpForEveryChapter(t *testing.T) {
 	s := service(t, "postgres")
 	command := strings.Join(s.Command, " ")
-	for _, want := range []string{"wal_level=logical", "max_prepared_transactions=16", "max_replication_slots=16"} {
+	for _, want := range []string{"wal_level=logical", "max_prepared_transactions=16", "max_replication_slots=64"} {
 		if !strings.Contains(command, want) {
 			t.Errorf("%q lacks %s", command, want)
 		}

@@ -64,7 +64,7 @@ func postgresArgs(s site, cluster string) []string {
 	args := []string{"-D", cluster}
 	for _, c := range []string{
 		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(s.port), "unix_socket_directories=",
-		"wal_level=logical", "max_prepared_transactions=16", "max_replication_slots=16", "max_wal_senders=16",
+		"wal_level=logical", "max_prepared_transactions=16", "max_replication_slots=64", "max_wal_senders=64",
 		"max_connections=200", "max_slot_wal_keep_size=1GB", // a forgotten slot must not fill the disk
 	} {
 		args = append(args, "-c", c)

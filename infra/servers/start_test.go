@@ -110,7 +110,7 @@ func TestPostgresSettings(t *testing.T) {
 	s := servertest.Start(t, "postgres", servers.Options{})
 	ctx := testContext(t)
 	for name, want := range map[string]string{
-		"wal_level": "logical", "max_prepared_transactions": "16", "max_replication_slots": "16",
+		"wal_level": "logical", "max_prepared_transactions": "16", "max_replication_slots": "64",
 		"max_connections": "200", "listen_addresses": "127.0.0.1", "fsync": "on", "full_page_writes": "on",
 	} {
 		if got := setting(ctx, t, s.URL, name); got != want {
