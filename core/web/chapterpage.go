@@ -31,18 +31,20 @@ type chapterPage struct {
 
 // chapterPage shows a chapter, or the experiment that a link passes on.
 func (s *server) chapterPage(c *gin.Context, ch lab.Chapter, in input, played bool) {
-	e, p := s.experimentOf(c, ch, in)
-	if p != nil {
-		fail(c, p)
-		return
-	}
-	d := &chapterPage{Chapter: ch, Experiment: e, Sources: sourcesOf(ch, e.Variant.Name), Played: played, LabOff: s.opt.Lab == nil}
+	d := &chapterPage{Chapter: ch, Played: played, LabOff: s.opt.Lab == nil}
+	var p *problem
 	if id, given := in.str("run"); given && s.opt.Lab != nil {
 		if d.Run, p = s.viewRun(c, id); p != nil {
 			fail(c, p)
 			return
 		}
+		in = d.Run.fill(in, ch.Number)
 	}
+	if d.Experiment, p = s.experimentOf(c, ch, in); p != nil {
+		fail(c, p)
+		return
+	}
+	d.Sources = sourcesOf(ch, d.Experiment.Variant.Name)
 	if err := s.readText(d, readerOf(c).Lang); err != nil {
 		fail(c, s.failed(c, err))
 		return
@@ -50,7 +52,7 @@ func (s *server) chapterPage(c *gin.Context, ch lab.Chapter, in input, played bo
 	d.Before, d.Changes, _ = s.changesSince(ch)
 	d.Previous, d.Next = s.neighbours(ch)
 	d.Open = d.Run != nil && d.Run.Over()
-	d.Hands = s.handsOf(c, ch, e.Bus)
+	d.Hands = s.handsOf(c, ch, d.Experiment.Bus)
 	noteProgress(c, ch.Number, opened)
 	lang := readerOf(c).Lang
 	title, _ := lang.Pick(ch.Title)

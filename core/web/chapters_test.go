@@ -50,13 +50,14 @@ func naiveChapter(entered, release chan struct{}) lab.Chapter {
 	variant := func(name string, publishFirst bool) lab.Variant {
 		return lab.Variant{
 			Name: name, Consumer: listener,
-			Declared: []lab.Declaration{{Fault: "none", Networked: "ok"}},
+			Declared: []lab.Declaration{{Fault: "none", Networked: "ok"}, {Fault: "crash-after-commit", Networked: "lost"}},
 			Producer: func(d lab.Deps) lab.Producer { return &naive{d, publishFirst} },
 		}
 	}
 	ch := lab.Chapter{
 		Number: 1, Slug: "naive", Topic: "plain",
 		Title: lab.Text{En: "Two writes", ZhTW: "寫兩個地方"}, Question: lab.Text{En: "How many?", ZhTW: "幾封？"},
+		Files: lessonFiles("naive"), Lessons: []lab.Lesson{{File: "order.go", Marks: []string{"publish()"}}},
 		Variants: []lab.Variant{variant("write-first", false), variant("publish-first", true)},
 	}
 	slow := variant("held", false)
@@ -73,7 +74,7 @@ func naiveChapter(entered, release chan struct{}) lab.Chapter {
 func outboxChapter() lab.Chapter {
 	return lab.Chapter{
 		Number: 3, Slug: "outbox", Topic: "safe", Outbox: true,
-		Title: lab.Text{En: "Outbox", ZhTW: "寄件匣"}, Question: lab.Text{En: "How many?", ZhTW: "幾封？"},
+		Title: lab.Text{En: "Outbox", ZhTW: "寄件匣"}, Question: lab.Text{En: "How many?", ZhTW: "幾封？"}, Files: lessonFiles("outbox"),
 		Variants: []lab.Variant{{
 			Name: "plain", Consumer: listener,
 			Producer: func(d lab.Deps) lab.Producer { return &withOutbox{d} },

@@ -73,9 +73,11 @@ func (s *server) columns() (list []column) {
 
 func (s *server) contentsPage(c *gin.Context) {
 	come := progressOf(c)
-	d := &contentsPage{Columns: s.columns(), Buses: s.live.Buses(), Begun: len(come) > 0}
+	d := &contentsPage{Columns: s.columns(), Buses: s.live.Buses()}
 	for _, ch := range s.live.Chapters() {
-		d.Chapters = append(d.Chapters, chapterLink{ch, come[ch.Number] == ran, come[ch.Number] == opened})
+		far, begun := come[ch.Number]
+		d.Chapters = append(d.Chapters, chapterLink{ch, far == ran, far == opened})
+		d.Begun = d.Begun || begun
 	}
 	if i := slices.IndexFunc(d.Chapters, func(l chapterLink) bool { return !l.Ran }); i >= 0 {
 		d.Start = &d.Chapters[i]

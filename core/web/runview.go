@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -52,6 +53,17 @@ func (v *runView) FaultWords() string { return v.FaultText }
 // Over tells whether the run will not change any more.
 func (v *runView) Over() bool { return v.State == lab.Done || v.State == lab.Failed }
 
+// fill adds to what an address says what the run was made with, so that the form
+// under a verdict is the run's own.
+func (v *runView) fill(in input, chapter int) input {
+	if v.Chapter != chapter {
+		return in
+	}
+	full := input{"variant": v.Variant, "bus": v.Bus, "fault": v.Fault, "orders": int64(v.Total), "seed": int64(v.Seed)}
+	maps.Copy(full, in)
+	return full
+}
+
 // viewRun finds a run, in the queue or among the stored ones.
 func (s *server) viewRun(c *gin.Context, id string) (*runView, *problem) {
 	t, remembered := s.opt.Lab.Queue.Get(id)
@@ -83,7 +95,7 @@ func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
 	v := &runView{ID: r.ID, State: lab.Done, Chapter: r.Chapter, Variant: r.Variant, Bus: r.Bus, Mode: r.Mode, Version: r.Version,
 		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost,
 		Counts: outcomesOf(r), Declared: r.Declared, Why: r.Why, Broken: r.Not, AlsoBroken: r.AlsoNot, Smallest: r.Smallest,
-		AsOf: r.AsOf, Next: s.nextOf(c, r), Strip: strip(res)}
+		AsOf: r.AsOf, Next: s.nextOf(c, r), Strip: strip(res), Total: len(res.Trails), Placed: len(res.Trails)}
 	if len(r.Faults) > 0 {
 		v.Fault, v.FaultText = r.Faults[0].Name, faultWords(r.Faults[0])
 	}
@@ -155,20 +167,6 @@ func (s *server) nextOf(c *gin.Context, r lab.Report) []next {
 		ask(string(s.say(c, "verdict.next.again")), r.Chapter, r.Variant)
 	}
 	return list
-}
-
-// runPage shows a run, and looks again by itself until it is over.
-func (s *server) runPage(c *gin.Context) {
-	v, p := s.viewRun(c, c.Param("run"))
-	if p != nil {
-		fail(c, p)
-		return
-	}
-	view := page.View{Title: s.say(c, "run.title", v.ID), Data: v, Scripts: []string{"run.js"}}
-	if !v.Over() {
-		view.Refresh = refreshSeconds
-	}
-	s.show(c, http.StatusOK, "run", view)
 }
 
 // refreshSeconds is how often a page without JavaScript looks at a run again.

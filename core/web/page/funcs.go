@@ -15,6 +15,7 @@ import (
 //	asset NAME       the address of a static file
 //	outcome WORD     the sign and the word of an outcome
 //	outcome WORD N   the same with a count
+//	shapes           the shapes that a strip refers to, once a page
 //	clock TIME       a time of day, with the full one for machines
 //	pairs K V …      a map, for templates that take more than one value
 func (p *Pages) funcs(l Lang) template.FuncMap {
@@ -23,24 +24,16 @@ func (p *Pages) funcs(l Lang) template.FuncMap {
 		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
 		"asset":   p.assets.url,
 		"outcome": func(word string, n ...any) (template.HTML, error) { return p.outcome(l, word, n...) },
+		"shapes":  defined,
 		"clock":   clock,
 		"pairs":   pairs,
 		"stages":  func() []string { return []string{"queued", "preparing", "running", "waiting", "judging"} },
 	}
 }
 
-// signs are the shapes of the outcomes, so that colour is never alone.
-func signs() map[string]string {
-	return map[string]string{
-		"delivered": "✓", "ok": "✓", "late": "✓", "lost": "✗", "duplicated": "⧉", "phantom": "⚠",
-		"reordered": "⇅", "stuck": "▮", "refused": "−", "pending": "…", "unknown": "?", "n/a": "·",
-	}
-}
-
 // outcome writes what became of an event, or of so many of them.
 func (p *Pages) outcome(l Lang, word string, n ...any) (template.HTML, error) {
-	sign, ok := signs()[word]
-	if !ok {
+	if _, ok := shapes()[word]; !ok {
 		return "", fmt.Errorf("%q is no outcome", word)
 	}
 	said, err := p.words.say(l, "outcome."+word)
@@ -55,8 +48,7 @@ func (p *Pages) outcome(l Lang, word string, n ...any) (template.HTML, error) {
 	if word == "n/a" {
 		class = "na"
 	}
-	return template.HTML(fmt.Sprintf(`<span class="outcome is-%s"><span aria-hidden="true">%s</span> %s%s</span>`,
-		class, sign, count, said)), nil
+	return template.HTML(fmt.Sprintf(`<span class="outcome is-%s">%s %s%s</span>`, class, sign(word), count, said)), nil
 }
 
 func clock(at time.Time) template.HTML {

@@ -127,17 +127,17 @@ func TestTheStyleSheetIsSmall(t *testing.T) {
 func TestOutcomesHaveAShapeAndAWord(t *testing.T) {
 	p := made(t)
 	seen := map[string]string{}
-	for word, sign := range signs() {
+	for word, shape := range shapes() {
 		for _, l := range Langs() {
-			html, err := p.outcome(l, word, 3)
-			if err != nil || !strings.Contains(string(html), sign+"</span> 3 ") {
+			html, err := p.outcome(l, word, int64(3))
+			if err != nil || !strings.Contains(string(html), shape+"</svg> 3 ") {
 				t.Errorf("%s: %s %v", word, html, err)
 			}
 		}
-		if other, twice := seen[sign]; twice && sign != "✓" {
-			t.Errorf("%s and %s have the same sign", word, other)
+		if other, twice := seen[shape]; twice && word != "ok" && other != "ok" {
+			t.Errorf("%s and %s have the same shape", word, other)
 		}
-		seen[sign] = word
+		seen[shape] = word
 	}
 	if _, err := p.outcome(English, "gone"); err == nil {
 		t.Error("an outcome that is none passes")

@@ -191,7 +191,7 @@ func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast
 	}
 	copyable := ""
 	if lang == "sh" {
-		copyable = `<button type="button" class="copy" hidden>⧉</button>`
+		copyable = `<button type="button" class="copy" hidden></button>`
 	}
 	_, _ = fmt.Fprintf(w, `<div class="block">%s<pre tabindex="0" class="is-%s"><code>`, copyable, template.HTMLEscapeString(lang))
 	for _, line := range coloured(lang, code.String()) {

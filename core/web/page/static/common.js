@@ -10,14 +10,16 @@ document.addEventListener("click", async (e) => {
   if (!button) return;
   const code = button.parentElement.querySelector("code, pre");
   await navigator.clipboard.writeText(code.textContent.trim());
-  const label = button.textContent;
-  button.textContent = "✓";
-  say(code.textContent.trim());
-  setTimeout(() => { button.textContent = label; }, 1500);
+  button.textContent = document.body.dataset.copied;
+  say(document.body.dataset.copied);
+  setTimeout(() => { button.textContent = document.body.dataset.copy; }, 1500);
 });
 
 export function reveal(root = document) {
-  for (const button of root.querySelectorAll("button.copy[hidden]")) button.hidden = false;
+  for (const button of root.querySelectorAll("button.copy[hidden]")) {
+    button.textContent = document.body.dataset.copy;
+    button.hidden = false;
+  }
 }
 
 reveal();

@@ -42,7 +42,7 @@ async function show(id) {
   const verdict = page.getElementById("verdict");
   const place = document.getElementById("verdict") ?? document.getElementById("result").appendChild(document.createElement("div"));
   place.replaceWith(verdict);
-  for (const b of verdict.querySelectorAll("button.copy")) b.hidden = false;
+  for (const b of verdict.querySelectorAll("button.copy")) b.hidden = false; // their label is there
   if (!own) history.replaceState(null, "", address);
   return verdict;
 }
@@ -64,6 +64,7 @@ function follow(id) {
   for (const stage of ["queued", "preparing", "running", "waiting", "judging"]) events.addEventListener(stage, update);
   for (const end of ["done", "failed"]) events.addEventListener(end, async () => {
     events.close();
+    if (own) return location.reload(); // there is more on this page than the verdict
     const verdict = await show(id);
     const rest = document.getElementById("rest");
     if (rest) rest.open = true;
