@@ -9,7 +9,7 @@ import (
 // The measures of a strip.
 const (
 	stripCell = 16  // user units
-	stripRow  = 50  // orders in a row
+	stripRow  = 25  // orders in a row: still legible on a phone
 	stripMost = 200 // orders; more would be a texture
 )
 
