@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"outboxplayground/brokers"
+	outbox "outboxplayground/chapters/03-outbox"
 	measure "outboxplayground/core/bench"
 	"outboxplayground/core/bus"
 	"outboxplayground/core/lab"
@@ -52,8 +55,8 @@ func benchDrainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "the relay empties an outbox, beside a bare loop and the bus alone",
-		Long: "Fills an outbox and lets the relay empty it, beside a bare loop on the same table and\n" +
-			"the bus without a database.",
+		Long: "Fills an outbox and lets the relay empty it, beside a bare loop on the same table,\n" +
+			"chapter 3's worker, which takes a row at a time, and the bus without a database.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return benchDrain(cmd.Context(), cmd.OutOrStdout(), o)
 		},
@@ -124,6 +127,9 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 		return err
 	}
 	defer p.done()
+	o.RowByRow = func(db *pgxpool.Pool, b bus.Bus, busName string) func(context.Context) (int, error) {
+		return (&outbox.Worker{DB: db, Bus: b, BusName: busName, Log: slog.New(slog.DiscardHandler)}).Step
+	}
 	d, err := measure.Drain(ctx, o.Config, benchStage)
 	if err != nil {
 		return benchHint(err)

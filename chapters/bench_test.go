@@ -30,7 +30,7 @@ func TestBenchDrainReports(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
 	}
-	for _, name := range []string{"events_per_s", "raw_publish_per_s", "reference_per_s"} {
+	for _, name := range []string{"events_per_s", "raw_publish_per_s", "reference_per_s", "row_by_row_per_s"} {
 		if rate, ok := got[name].(float64); !ok || rate <= 0 {
 			t.Errorf("%s is %v, want a rate", name, got[name])
 		}

@@ -36,6 +36,10 @@ type Config struct {
 	Workers int
 	// PayloadBytes is the size of an event's JSON. Default: 200.
 	PayloadBytes int
+	// RowByRow, if there is one, makes a worker that sends and marks one row at a time;
+	// its step says how many rows it has claimed. A drain sets it beside the relay, with
+	// 2,000 rows at most.
+	RowByRow func(db *pgxpool.Pool, b bus.Bus, busName string) (step func(context.Context) (int, error))
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -69,6 +73,7 @@ const (
 	raw       = "raw"
 	group     = "bench"
 	timed     = "timed"
+	oneByOne  = "one-by-one"
 	level     = 5 // the chapter whose table it is: leases and all
 )
 
@@ -160,13 +165,13 @@ func (s *site) settings(ctx context.Context) (text string, err error) {
 }
 
 // fill makes the backlog and tells the planner about it.
-func (s *site) fill(ctx context.Context, topic string) error {
+func (s *site) fill(ctx context.Context, topic string, rows int) error {
 	const some = `INSERT INTO outbox (event_id, bus, topic, payload)
 		SELECT gen_random_uuid(), $2, $3, $4 FROM generate_series(1, $1::int)`
 	if _, err := s.pool.Exec(ctx, `TRUNCATE outbox`); err != nil {
 		return err
 	}
-	if _, err := s.pool.Exec(ctx, some, s.Rows, s.Bus, topic, string(payload(s.PayloadBytes))); err != nil {
+	if _, err := s.pool.Exec(ctx, some, rows, s.Bus, topic, string(payload(s.PayloadBytes))); err != nil {
 		return err
 	}
 	_, err := s.pool.Exec(ctx, `ANALYZE outbox`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -26,14 +27,19 @@ type Drained struct {
 	// RawPerSecond is the rate of confirmed publishes of the same driver without a
 	// database, in the same batches on as many connections.
 	RawPerSecond float64 `json:"raw_publish_per_s"`
-	Rows         int     `json:"rows"`
-	Batch        int     `json:"batch"`
-	Workers      int     `json:"workers"`
-	PayloadBytes int     `json:"payload_bytes"`
-	Postgres     string  `json:"postgres"` // version and durability settings
-	Lost         int     `json:"lost"`
-	Duplicated   int     `json:"duplicated"`
-	Stuck        int     `json:"stuck"`
+	// RowByRowPerSecond is the rate of Config.RowByRow; 0 where there is none.
+	RowByRowPerSecond float64 `json:"row_by_row_per_s,omitempty"`
+	// AllocsPerEvent is how many objects this process allocated while the relay ran,
+	// driver and all, divided by the events.
+	AllocsPerEvent float64 `json:"allocs_per_event"`
+	Rows           int     `json:"rows"`
+	Batch          int     `json:"batch"`
+	Workers        int     `json:"workers"`
+	PayloadBytes   int     `json:"payload_bytes"`
+	Postgres       string  `json:"postgres"` // version and durability settings
+	Lost           int     `json:"lost"`
+	Duplicated     int     `json:"duplicated"`
+	Stuck          int     `json:"stuck"`
 }
 
 // Drain fills an outbox and lets the relay empty it, beside the bare loop and the
@@ -42,7 +48,7 @@ func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, e
 	if c, err = c.withDefaults(); err != nil {
 		return d, err
 	}
-	s, err := open(ctx, c, level, 3*c.Workers+2, drained, reference, raw)
+	s, err := open(ctx, c, level, 3*c.Workers+2, c.topics()...)
 	defer func() {
 		if closed := s.close(ctx); err == nil {
 			err = closed
@@ -57,7 +63,7 @@ func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, e
 		do   func(context.Context, *Drained) error
 	}{
 		{"publishing without a database", s.raw}, {"the bare loop", s.reference},
-		{"the relay", s.relays}, {"counting what has arrived", s.count},
+		{"row by row", s.rowByRow}, {"the relay", s.relays}, {"counting what has arrived", s.count},
 	} {
 		tell(stage.name)
 		if err := stage.do(ctx, &d); err != nil {
@@ -65,6 +71,41 @@ func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, e
 		}
 	}
 	return d, nil
+}
+
+// topics are those of a drain.
+func (c Config) topics() []string {
+	topics := []string{drained, reference, raw}
+	if c.RowByRow != nil {
+		topics = append(topics, oneByOne)
+	}
+	return topics
+}
+
+// fewRows is enough to know the rate of a worker that takes a row at a time.
+const fewRows = 2000
+
+// rowByRow runs the worker for comparison, without its pauses between two polls.
+func (s *site) rowByRow(ctx context.Context, d *Drained) error {
+	if s.RowByRow == nil {
+		return nil
+	}
+	rows := min(s.Rows, fewRows)
+	if err := s.fill(ctx, oneByOne, rows); err != nil {
+		return err
+	}
+	step, begun := s.RowByRow(s.pool, s.buses[0], s.Bus), time.Now()
+	for done := 0; done < rows; {
+		n, err := step(ctx)
+		if err != nil {
+			return err
+		}
+		if done += n; n == 0 {
+			return fmt.Errorf("%d of %d rows, and then none", done, rows)
+		}
+	}
+	d.RowByRowPerSecond = rate(rows, begun)
+	return nil
 }
 
 // raw publishes as many events as there are rows, straight to the bus.
@@ -97,7 +138,7 @@ func (s *site) raw(ctx context.Context, d *Drained) error {
 
 // relays runs the real thing until nothing is pending.
 func (s *site) relays(ctx context.Context, d *Drained) error {
-	if err := s.fill(ctx, drained); err != nil {
+	if err := s.fill(ctx, drained, s.Rows); err != nil {
 		return err
 	}
 	var relays []*outbox.Relay
@@ -112,12 +153,13 @@ func (s *site) relays(ctx context.Context, d *Drained) error {
 	defer stop()
 	var all sync.WaitGroup
 	defer all.Wait()
-	start := time.Now()
+	before, start := allocs(), time.Now()
 	for _, r := range relays {
 		all.Go(func() { _ = r.Run(running) }) // its error is always nil
 	}
 	err := s.untilSettled(ctx, relays)
 	d.EventsPerSecond = rate(s.Rows, start)
+	d.AllocsPerEvent = float64(allocs()-before) / float64(s.Rows)
 	stop()
 	if err != nil {
 		return err
@@ -126,6 +168,13 @@ func (s *site) relays(ctx context.Context, d *Drained) error {
 		return err
 	}
 	return s.pool.QueryRow(ctx, `SELECT count(*) FROM outbox WHERE status = 'failed'`).Scan(&d.Stuck)
+}
+
+// allocs is how many objects this process has allocated so far.
+func allocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }
 
 // untilSettled asks the relays' own counters, which cost nothing, and then the

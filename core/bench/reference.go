@@ -30,7 +30,7 @@ type piece struct {
 // reference drains the table with three stages and nothing else: it measures what
 // this machine, this database and this bus give at all. Any error ends it.
 func (s *site) reference(ctx context.Context, d *Drained) error {
-	if err := s.fill(ctx, reference); err != nil {
+	if err := s.fill(ctx, reference, s.Rows); err != nil {
 		return err
 	}
 	start := time.Now()
