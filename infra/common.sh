@@ -108,6 +108,7 @@ has() {
         rabbitmq-server) compgen -G '/usr/lib/rabbitmq/*bin/rabbitmq-server' || compgen -G '/usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server' ||
             compgen -G '/opt/homebrew/opt/rabbitmq/sbin/rabbitmq-server' || compgen -G '/usr/local/opt/rabbitmq/sbin/rabbitmq-server' ;;
         nats-server) command -v nats-server || compgen -G '/usr/sbin/nats-server' ;;
+        pgbouncer) command -v pgbouncer || compgen -G '/usr/sbin/pgbouncer' ;;
         default-jre-headless) has_java ;;
         maven) command -v mvn ;;
         libc6-dev) [ -e /usr/include/stdlib.h ] || [ "$(uname)" = Darwin ] ;;

@@ -40,6 +40,9 @@ func missing(name string) *Missing {
 	if runtime.GOOS == "darwin" {
 		fix = "brew install " + brew
 	}
+	if name == "pgbouncer" { // of the tests alone: no URL names it
+		return &Missing{Name: name, Fix: fix}
+	}
 	return &Missing{Name: name, Fix: fmt.Sprintf("%s, or docker compose up -d %s and %s", fix, name, byURL(name))}
 }
 

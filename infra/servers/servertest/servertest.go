@@ -32,9 +32,22 @@ const startLimit = 2 * time.Minute
 // machine cannot run it, the test is skipped with the reason; with CI=true it fails.
 func Start(t testing.TB, name string, o servers.Options) *servers.Server {
 	t.Helper()
+	return started(t, name, func(ctx context.Context) (*servers.Server, error) { return servers.Start(ctx, name, o) })
+}
+
+// PgBouncer is Start for a pooler in front of a PostgreSQL.
+func PgBouncer(t testing.TB, upstream, mode string) *servers.Server {
+	t.Helper()
+	return started(t, "pgbouncer", func(ctx context.Context) (*servers.Server, error) {
+		return servers.StartPgBouncer(ctx, upstream, mode, servers.Options{})
+	})
+}
+
+func started(t testing.TB, name string, start func(context.Context) (*servers.Server, error)) *servers.Server {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	s, err := servers.Start(ctx, name, o)
+	s, err := start(ctx)
 	var gone *servers.Missing
 	switch {
 	case errors.As(err, &gone):
