@@ -57,7 +57,7 @@ func TestASecondRelayWithinAndAfterTheLease(t *testing.T) {
 		second := relay(t, deps)
 		steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: order.EventID, Do: func(ctx context.Context) error {
 			if after {
-				if _, err := pool.Exec(ctx, `UPDATE outbox SET lease_until = now() - interval '1 second'`); err != nil {
+				if _, err := pool.Exec(ctx, `UPDATE outbox_claims SET lease_until = now() - interval '1 second'`); err != nil {
 					return err
 				}
 			}

@@ -48,10 +48,17 @@ func (r *Relay) claim(ctx context.Context, w Want) claimed {
 	return c
 }
 
+// Whatever the database's default: a claim must see what the one before it has
+// committed, although it had to wait for that one after it began.
+const readCommitted = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED`
+
 func (r *Relay) claimOnce(ctx context.Context, w Want) (rows []Entry, idle bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, readCommitted); err != nil {
+			return err
+		}
 		if r.cfg.Gate != nil {
 			if open, err := r.cfg.Gate(ctx, tx); err != nil || !open {
 				return err

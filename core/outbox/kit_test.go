@@ -184,9 +184,13 @@ func due(t testing.TB, pool *pgxpool.Pool) {
 	exec(t, pool, `UPDATE outbox SET next_attempt_at = now() - interval '1 second'`)
 }
 
+// inClaims counts the rows that some claim has in hand.
+const inClaims = `SELECT count(*) FROM outbox o WHERE status = 'pending'
+	AND EXISTS (SELECT FROM outbox_claims c WHERE c.bus = o.bus AND o.id BETWEEN c.first_id AND c.last_id)`
+
 // expire ends every lease, in place of waiting.
 func expire(t testing.TB, pool *pgxpool.Pool) {
-	exec(t, pool, `UPDATE outbox SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL`)
+	exec(t, pool, `UPDATE outbox_claims SET lease_until = now() - interval '1 second'`)
 }
 
 // queues are the two there are, with the chapter whose table they need.

@@ -6,6 +6,7 @@ import "time"
 // goroutine of Step or Run.
 type lane struct {
 	cursor   int64     // the claims have come this far
+	full     bool      // the last claim took all it could: there is a backlog
 	swept    time.Time // when a claim last began from 0
 	claimed  time.Time // when the last claim began
 	flight   map[int64]time.Time
@@ -17,6 +18,7 @@ type lane struct {
 // of transactions that run side by side a lower id may become visible later, and
 // should not have to wait for the next sweep. It is short against the dead index
 // entries that a long snapshot keeps at the front, which the cursor is there to skip.
+// In a backlog it would be read again for every batch; there the sweep is enough.
 const lookBack = 1000
 
 // want says what the next claim is after. A lane in trouble asks for its oldest row
@@ -27,7 +29,10 @@ func (l *lane) want(cfg Config, bus string) Want {
 	case l.trouble > 0:
 		w.Limit = 1
 	case now.Sub(l.swept) < cfg.Poll:
-		w.After = max(0, l.cursor-lookBack)
+		w.After = l.cursor
+		if !l.full {
+			w.After = max(0, l.cursor-lookBack)
+		}
 	default:
 		l.swept = now
 	}
@@ -37,7 +42,7 @@ func (l *lane) want(cfg Config, bus string) Want {
 // advance moves the cursor behind what a claim has brought. A full batch may come
 // from a sweep that met many old rows: the next claims go on from there.
 func (l *lane) advance(rows []Entry, full bool) {
-	if len(rows) == 0 {
+	if l.full = full; len(rows) == 0 {
 		return
 	}
 	if last := rows[len(rows)-1].ID; full || last > l.cursor {

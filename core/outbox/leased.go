@@ -1,24 +1,21 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // Leased is the queue of many workers, on as many machines as you like. A claim
-// writes a lease and a token into each row and ends; no transaction stays open
-// while the broker is slow. Until the lease ends nobody else takes the row. After
+// writes down which rows it has, until when, and ends; no transaction stays open
+// while the broker is slow. Until the lease ends nobody else takes the rows. After
 // that somebody does, under a new token, and what the first worker then wants to
 // write down is refused. (Its publish is not: no database can call that back.)
 //
 // Every moment is read from the database's clock; the workers' clocks may differ.
 type Leased struct {
-	// For is how long a row stays with the worker that claimed it. It should be
+	// For is how long rows stay with the worker that claimed them. It should be
 	// longer than a publish takes; a killed worker's rows wait that long. Default:
 	// 30 s.
 	For time.Duration
@@ -36,64 +33,93 @@ func (q Leased) Term() time.Duration {
 	return q.For
 }
 
-// The subquery is Plain's claim. ARRAY(…) is evaluated once, so the claim takes exactly its limit; a join with
-// the subquery could run it again for every row. The token comes from a sequence:
-// one for a claim, never used twice. Neither lease column is in an index, so that
-// the update needs no new index entries as long as there is room in the page.
-const leasedClaim = `
-UPDATE outbox SET lease_until = clock_timestamp() + $4::interval,
-	lease_token = (SELECT nextval('outbox_leases'))
-WHERE id = ANY (ARRAY(
-	SELECT id FROM outbox
-	WHERE status = 'pending' AND (bus, id) > ($1, $2) AND bus <= $1 AND id <> ALL ($3)
-		AND next_attempt_at <= clock_timestamp()
-		AND (lease_until IS NULL OR lease_until <= clock_timestamp())
-	ORDER BY bus, id
-	LIMIT %d
-	FOR UPDATE SKIP LOCKED))
-RETURNING id, attempts, event_id::text, topic, key, headers, payload, lease_token`
+const (
+	// oneAtATime lets the claims of a bus follow one another: a claim has to see all
+	// earlier ones, and that takes a snapshot that is younger than they are. It is
+	// held for as long as a claim takes, a few milliseconds, never during a publish.
+	oneAtATime = `SELECT pg_advisory_xact_lock('outbox_claims'::regclass::oid::int, hashtext($1))`
 
-// Claim implements Queue.
+	// A claim that is being settled at this moment is locked, and counts as living
+	// however old it is.
+	endOverdue = `
+DELETE FROM outbox_claims WHERE token IN (
+	SELECT token FROM outbox_claims WHERE bus = $1 AND lease_until <= clock_timestamp()
+	FOR UPDATE SKIP LOCKED)`
+
+	// Plain's claim, without the rows of other claims and without row locks. Those
+	// claims are known by their ranges and read once, because their table is mostly
+	// claims that are over and not yet vacuumed. The price of a range is that a row which
+	// is committed late, or due again, inside that of a living claim waits for its end.
+	leasedClaim = `
+SELECT id, attempts, event_id::text, topic, key, headers, payload
+FROM outbox
+WHERE status = 'pending' AND (bus, id) > ($1, $2) AND bus <= $1 AND id <> ALL ($3)
+	AND next_attempt_at <= clock_timestamp()
+	AND NOT id <@ (SELECT coalesce(range_agg(int8range(first_id, last_id, '[]')), '{}') FROM outbox_claims WHERE bus = $1)
+ORDER BY bus, id
+LIMIT %d`
+
+	beginClaim = `
+INSERT INTO outbox_claims (bus, first_id, last_id, lease_until)
+VALUES ($1, $2, $3, clock_timestamp() + $4::interval)
+RETURNING token`
+)
+
+// Claim implements Queue. The transaction must be READ COMMITTED.
 func (q Leased) Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error) {
-	rows, err := query(ctx, tx, fmt.Sprintf(leasedClaim, w.Limit), w.Bus, w.After, noNull(w.Except), q.Term())
-	// RETURNING promises no order.
-	slices.SortFunc(rows, func(a, b Entry) int { return cmp.Compare(a.ID, b.ID) })
+	batch := &pgx.Batch{}
+	batch.Queue(oneAtATime, w.Bus)
+	batch.Queue(endOverdue, w.Bus)
+	rows, err := query(ctx, tx, batch, leasedClaim, w)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	var token int64
+	err = tx.QueryRow(ctx, beginClaim, w.Bus, rows[0].ID, rows[len(rows)-1].ID, q.Term()).Scan(&token)
+	for i := range rows {
+		rows[i].Token = token
+	}
 	return rows, err
 }
 
-// Settle implements Queue. Only rows that still carry the claim's token change.
-func (q Leased) Settle(ctx context.Context, db DB, s Settlement) (int, error) {
-	return leasedStatements().settle(ctx, db, s)
-}
+const (
+	// The usual case in one statement: everything was sent, the claim is over.
+	leasedSent = `
+WITH mine AS (DELETE FROM outbox_claims WHERE token = $2 RETURNING token)
+UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
+WHERE id = ANY ($1) AND status = 'pending' AND EXISTS (SELECT FROM mine)`
 
-const leasedRelease = `
-UPDATE outbox SET lease_until = NULL, lease_token = NULL
-WHERE id = ANY ($1) AND status = 'pending' AND lease_token = $2`
+	endClaim  = `DELETE FROM outbox_claims WHERE token = $1`
+	holdClaim = `SELECT FROM outbox_claims WHERE token = $1 FOR UPDATE`
+)
+
+// Settle implements Queue. It changes something only while the claim is there, which
+// it ends by that: the lock on the claim keeps the next worker away until the rows
+// are written.
+func (q Leased) Settle(ctx context.Context, db DB, s Settlement) (conflicts int, err error) {
+	if s.rows() == len(s.Sent) && !s.Partial {
+		return task{leasedSent, []any{ids(s.Sent), s.Token}, len(s.Sent)}.do(ctx, db)
+	}
+	fence := endClaim
+	if s.Partial {
+		fence = holdClaim
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		held, err := tx.Exec(ctx, fence, s.Token)
+		if conflicts = s.rows(); err != nil || held.RowsAffected() == 0 {
+			return err
+		}
+		conflicts, err = plainStatements().all(ctx, tx, s)
+		return err
+	})
+	return conflicts, err
+}
 
 // Release implements Queue.
 func (q Leased) Release(ctx context.Context, db DB, rows []Entry) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	_, err := db.Exec(ctx, leasedRelease, ids(rows), rows[0].Token)
+	_, err := db.Exec(ctx, endClaim, rows[0].Token)
 	return err
 }
-
-func leasedStatements() statements {
-	return statements{
-		fenced: true,
-		sent: `
-UPDATE outbox SET status = 'sent', sent_at = clock_timestamp(), lease_until = NULL, lease_token = NULL
-WHERE id = ANY ($1) AND status = 'pending' AND lease_token = $2`,
-		deferred: `UPDATE outbox o SET last_error = e.error` + leasedMarked,
-		retried: `
-UPDATE outbox o SET attempts = o.attempts + 1, last_error = e.error,
-	next_attempt_at = clock_timestamp() + e.delay * interval '1 second'` + leasedMarked,
-		parked: `
-UPDATE outbox o SET status = 'failed', attempts = o.attempts + 1, last_error = e.error` + leasedMarked,
-	}
-}
-
-const leasedMarked = `, lease_until = NULL, lease_token = NULL
-FROM unnest($1::bigint[], $2::int[], $3::text[], $4::float8[]) AS e (id, attempts, error, delay)
-WHERE o.id = e.id AND o.status = 'pending' AND o.attempts = e.attempts AND o.lease_token = $5`

@@ -21,7 +21,7 @@ var _ Queue = Plain{}
 // reads all that was ever sent. A range of both columns fits our index alone.
 // LIMIT is written into the text, because a generic plan would have to guess it.
 const plainClaim = `
-SELECT id, attempts, event_id::text, topic, key, headers, payload, 0
+SELECT id, attempts, event_id::text, topic, key, headers, payload
 FROM outbox
 WHERE status = 'pending' AND (bus, id) > ($1, $2) AND bus <= $1 AND id <> ALL ($3)
 	AND next_attempt_at <= clock_timestamp()
@@ -31,7 +31,7 @@ FOR UPDATE SKIP LOCKED`
 
 // Claim implements Queue.
 func (Plain) Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error) {
-	return query(ctx, tx, fmt.Sprintf(plainClaim, w.Limit), w.Bus, w.After, noNull(w.Except))
+	return query(ctx, tx, &pgx.Batch{}, plainClaim, w)
 }
 
 // Settle implements Queue. A row that another worker has marked meanwhile is a
@@ -67,26 +67,36 @@ WHERE o.id = e.id AND o.status = 'pending' AND o.attempts = e.attempts`
 // way to the order that is asked for. It holds until the claim's transaction ends.
 const noSort = `SET LOCAL enable_sort = off`
 
-// query reads claimed rows, in one round trip.
-func query(ctx context.Context, tx pgx.Tx, sql string, args ...any) ([]Entry, error) {
-	batch := &pgx.Batch{}
-	batch.Queue(noSort)
-	batch.Queue(sql, args...)
-	results := tx.SendBatch(ctx, batch)
+// query reads claimed rows, in one round trip with what has to come before.
+func query(ctx context.Context, tx pgx.Tx, before *pgx.Batch, sql string, w Want) ([]Entry, error) {
+	before.Queue(noSort)
+	n := before.Len()
+	before.Queue(fmt.Sprintf(sql, w.Limit), w.Bus, w.After, noNull(w.Except))
+	results := tx.SendBatch(ctx, before)
 	defer results.Close()
-	if _, err := results.Exec(); err != nil {
-		return nil, err
+	for range n {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
 	}
 	rows, err := results.Query()
 	if err != nil {
 		return nil, err
 	}
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
+	defer rows.Close()
+	var entries []Entry
+	for rows.Next() {
+		if entries == nil {
+			entries = make([]Entry, 0, w.Limit)
+		}
+		var e Entry
 		m := &e.Message
-		err = row.Scan(&e.ID, &e.Attempts, &m.ID, &m.Topic, &m.Key, &m.Headers, &m.Payload, &e.Token)
-		return e, err
-	})
-	if err != nil {
+		if err := rows.Scan(&e.ID, &e.Attempts, &m.ID, &m.Topic, &m.Key, &m.Headers, &m.Payload); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return entries, results.Close()

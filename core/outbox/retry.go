@@ -130,9 +130,6 @@ func retryRows(ctx context.Context, tx pgx.Tx, which string, key any, who string
 	if has["next_attempt_at"] {
 		set += `, next_attempt_at = clock_timestamp()`
 	}
-	if has["lease_token"] {
-		set += `, lease_until = NULL, lease_token = NULL`
-	}
 	if has["lsn"] { // where the rows are read from the log, a retry is news in it
 		set += `, lsn = pg_current_wal_insert_lsn()`
 	}
@@ -152,7 +149,7 @@ func retryRows(ctx context.Context, tx pgx.Tx, which string, key any, who string
 // of its forms. Retries are rare enough to ask.
 const whatIsThere = `
 SELECT attname::text FROM pg_attribute
-WHERE attrelid = 'outbox'::regclass AND attname IN ('next_attempt_at', 'lease_token', 'lsn') AND NOT attisdropped
+WHERE attrelid = 'outbox'::regclass AND attname IN ('next_attempt_at', 'lsn') AND NOT attisdropped
 UNION ALL
 SELECT 'retries' WHERE to_regclass('retries') IS NOT NULL`
 

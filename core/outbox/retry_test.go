@@ -134,7 +134,7 @@ func TestTheStateMachine(t *testing.T) {
 			}
 			id := fill(t, pool, 1, "nats", status, "x")[0]
 			if state == "leased" {
-				exec(t, pool, `UPDATE outbox SET lease_token = 7, lease_until = now() + interval '1 minute' WHERE id = $1`, id)
+				exec(t, pool, `INSERT INTO outbox_claims VALUES (7, 'nats', $1, $1, now() + interval '1 minute')`, id)
 			}
 			done := actions[action](id)
 			var now string
@@ -144,7 +144,7 @@ func TestTheStateMachine(t *testing.T) {
 			if done != (to != "") || (done && now != to) || (!done && now != status) {
 				t.Errorf("%s, %s: done %v, now %s; want %q", state, action, done, now, to)
 			}
-			exec(t, pool, `TRUNCATE outbox`)
+			exec(t, pool, `TRUNCATE outbox, outbox_claims`)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestRunClaimsAhead(t *testing.T) {
 	run(t, func() bool {
 		<-b.entered
 		await(t, func() bool {
-			return pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE lease_token IS NOT NULL`) == 20
+			return pgtest.Count(t, pool, inClaims) == 20
 		})
 		close(b.let)
 		return true
@@ -221,7 +221,7 @@ func TestStopFinishesOrGivesBack(t *testing.T) {
 	go func() { done <- r.Run(ctx) }()
 	<-b.entered
 	await(t, func() bool {
-		return pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE lease_token IS NOT NULL`) == 20
+		return pgtest.Count(t, pool, inClaims) == 20
 	})
 	stop()
 	close(b.let)
@@ -231,7 +231,7 @@ func TestStopFinishesOrGivesBack(t *testing.T) {
 	if sent := with(t, pool, "sent", 0); sent != 10 || pending(t, pool) != 40 {
 		t.Errorf("%d sent, %d pending, want the batch in hand finished: 10 and 40", sent, pending(t, pool))
 	}
-	if n := pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE lease_token IS NOT NULL`); n != 0 {
+	if n := pgtest.Count(t, pool, inClaims); n != 0 {
 		t.Errorf("%d rows are still leased to a worker that has stopped", n)
 	}
 	if c := r.Counters(); c.Released != 10 {

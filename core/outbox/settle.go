@@ -42,7 +42,7 @@ func (r *Relay) settle(ctx context.Context, p published, tries int) settled {
 }
 
 func (r *Relay) settleOnce(ctx context.Context, plan Settlement) (int, error) {
-	if len(plan.Sent)+len(plan.Deferred)+len(plan.Retried)+len(plan.Parked) == 0 {
+	if plan.rows() == 0 {
 		return 0, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
@@ -53,10 +53,10 @@ func (r *Relay) settleOnce(ctx context.Context, plan Settlement) (int, error) {
 // plan sorts the rows by fate. A row that fails at before-mark is left out: nothing
 // is written down of it.
 func (r *Relay) plan(ctx context.Context, p published) (s Settlement, failed error) {
-	s.Token = p.rows[0].Token
+	s.Token, s.Sent = p.rows[0].Token, make([]Entry, 0, len(p.rows))
 	for i, e := range p.rows {
 		if err := r.cfg.Steps.Reach(ctx, checkpoint.BeforeMark, e.Message.ID); err != nil {
-			failed = errors.Join(failed, err)
+			failed, s.Partial = errors.Join(failed, err), true
 			continue
 		}
 		if p.outcomes[i] == nil {

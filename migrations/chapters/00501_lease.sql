@@ -1,19 +1,27 @@
--- Chapter 5: who has a row in hand, and until when. Both columns stay outside every
--- index and its predicate, and pages are left half empty: then a claim can write the
--- row's new version into the same page, without a new entry in any index.
+-- Chapter 5: who has which rows in hand, and until when. A claim is one row in a table
+-- of its own and writes nothing into the outbox: a lease in each row would cost a
+-- second version of every event.
 
 -- +goose Up
-CREATE SEQUENCE outbox_leases;
-ALTER TABLE outbox
-    ADD COLUMN lease_until TIMESTAMPTZ,
-    ADD COLUMN lease_token BIGINT,
-    ADD CONSTRAINT outbox_lease_whole CHECK ((lease_until IS NULL) = (lease_token IS NULL)),
-    ADD CONSTRAINT outbox_lease_pending CHECK (lease_until IS NULL OR status = 'pending'),
-    SET (fillfactor = 45);
-COMMENT ON SEQUENCE outbox_leases IS 'Tokens of claims, each used once.';
-COMMENT ON COLUMN outbox.lease_until IS 'Nobody else claims the row before this moment of the database''s clock; NULL: nobody has it.';
-COMMENT ON COLUMN outbox.lease_token IS 'The claim that has the row. What became of it is written down only by who knows the current one.';
+-- Half of each page stays free, so that the version that says "sent" lands beside the
+-- pending one and a batch dirties half as many pages.
+ALTER TABLE outbox SET (fillfactor = 50);
+
+CREATE TABLE outbox_claims (
+    token       BIGSERIAL   PRIMARY KEY,
+    bus         TEXT        NOT NULL,
+    first_id    BIGINT      NOT NULL,
+    last_id     BIGINT      NOT NULL,
+    lease_until TIMESTAMPTZ NOT NULL,
+    CHECK (first_id <= last_id)
+);
+COMMENT ON TABLE  outbox_claims IS 'Claims under way. A worker deletes its own when it has written down what became of the rows; one whose lease is over is deleted by the next worker.';
+COMMENT ON COLUMN outbox_claims.token IS 'Of a sequence, each used once. What became of a claim''s rows is written down only while its token is here.';
+COMMENT ON COLUMN outbox_claims.bus IS 'Whose rows.';
+COMMENT ON COLUMN outbox_claims.first_id IS 'Nobody else claims pending rows of the bus from this id on …';
+COMMENT ON COLUMN outbox_claims.last_id IS '… up to this one, those included that a slower transaction commits later.';
+COMMENT ON COLUMN outbox_claims.lease_until IS 'From this moment of the database''s clock on the next worker may end the claim.';
 
 -- +goose Down
-ALTER TABLE outbox DROP COLUMN lease_until, DROP COLUMN lease_token, RESET (fillfactor);
-DROP SEQUENCE outbox_leases;
+ALTER TABLE outbox RESET (fillfactor);
+DROP TABLE outbox_claims;
