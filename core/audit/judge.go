@@ -94,7 +94,7 @@ func (t *Trail) settledFor() time.Duration {
 // judge fills in Verdict, Valid and Why.
 func (t *Trail) judge(w witness) {
 	v := &t.Verdict
-	if t.log && t.Outbox != nil && t.Outbox.Status == "pending" && t.handed(w) {
+	if t.log && t.Outbox != nil && t.Outbox.Status == "pending" && t.sent(w) {
 		t.Outbox.Status = "sent" // nobody writes that down
 	}
 	if t.Order != nil {
@@ -109,7 +109,7 @@ func (t *Trail) judge(w witness) {
 		t.Why = "the outbox row has failed: nothing more happens until a person retries it"
 	case t.log && t.Order != nil && !t.handed(w):
 		t.judgeLogged()
-	case t.Outbox != nil && t.Outbox.Status == "pending":
+	case !t.log && t.Outbox != nil && t.Outbox.Status == "pending":
 		v.Pending = 1
 		t.Why = "the outbox row is pending: the worker has not had it marked as sent"
 	case t.parked() != nil:

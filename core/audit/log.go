@@ -51,9 +51,10 @@ type logWitness struct {
 }
 
 // handed tells whether the log has nothing more to say of the event.
-func (t *Trail) handed(w witness) bool {
-	return t.hasEffect() || w.over || w.log.passed || w.log.gone || w.log.older
-}
+func (t *Trail) handed(w witness) bool { return t.sent(w) || w.log.gone || w.log.older }
+
+// sent tells whether the event has been published.
+func (t *Trail) sent(w witness) bool { return t.hasEffect() || w.over || w.log.passed }
 
 // passLimit is how long a slot gets to pass the end of the log: a lane that works needs
 // milliseconds, one that stands does not come.

@@ -133,7 +133,10 @@ func (r *Relay) session(ctx context.Context) (read bool, err error) {
 	w := &work{Relay: r, stream: s}
 	err = w.run(ctx)
 	s.close()
-	return true, errors.Join(err, s.err)
+	if errors.Is(err, errStopped) && s.err != nil {
+		err = s.err // why it stopped
+	}
+	return true, err
 }
 
 // sleep waits; false means that ctx ended or the stream failed first.
