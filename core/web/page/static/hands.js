@@ -15,8 +15,9 @@ function draw(trail) {
   travel.hidden = false;
   travel.replaceChildren(...steps.map(([name, reached, note]) => {
     const li = document.createElement("li");
-    li.className = reached ? "outcome is-delivered" : "outcome is-pending";
-    li.textContent = `${reached ? "✓" : "…"} ${travel.dataset[name]}${note ? " (" + note + ")" : ""}`;
+    const [sign, kind] = reached ? ["✓", "delivered"] : trail.valid === "unknown" ? ["…", "pending"] : ["✗", "lost"];
+    li.className = "outcome is-" + kind;
+    li.textContent = `${sign} ${travel.dataset[name]}${note ? " (" + note + ")" : ""}`;
     return li;
   }));
   const end = document.createElement("li");
