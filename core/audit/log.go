@@ -13,17 +13,20 @@ import (
 // what it wrote). So: see the row, read the end of the log, and wait until the slot has
 // come that far.
 const (
+	// A slot belongs to the whole server, so its name ends with the number of the database.
+	slotEnding = ` || '_' || (SELECT oid FROM pg_database WHERE datname = current_database())`
+
 	readLogEnd = `SELECT pg_current_wal_flush_lsn()::text`
 
 	// A slot that is gone, or whose log is, will deliver nothing any more.
 	readPassed = `
-SELECT coalesce((SELECT wal_status <> 'lost' FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || $1), false),
-	coalesce((SELECT confirmed_flush_lsn >= $2::pg_lsn FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || $1), false)`
+SELECT coalesce((SELECT wal_status <> 'lost' FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || $1` + slotEnding + `), false),
+	coalesce((SELECT confirmed_flush_lsn >= $2::pg_lsn FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || $1` + slotEnding + `), false)`
 
 	// A row behind the confirmed position has not been delivered, however long one waits;
 	// one that was written before its slot was made never is.
 	readRowInLog = `
-SELECT coalesce(o.lsn >= (SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || o.bus), false),
+SELECT coalesce(o.lsn >= (SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || o.bus` + slotEnding + `), false),
 	coalesce(o.lsn < (SELECT max(since) FROM slots WHERE slots.bus = o.bus), false)
 FROM outbox o WHERE o.event_id = $1`
 )

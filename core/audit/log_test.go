@@ -18,8 +18,8 @@ import (
 
 // logged is a schema of chapter 8 with the slot of one bus, which nobody reads.
 type logged struct {
-	pool   *pgxpool.Pool
-	schema string
+	pool         *pgxpool.Pool
+	schema, slot string
 }
 
 func newLogged(t *testing.T) *logged {
@@ -27,12 +27,16 @@ func newLogged(t *testing.T) *logged {
 	l := &logged{}
 	l.pool, l.schema = pgtest.Schema(t, 8)
 	t.Cleanup(func() {
-		_, _ = l.pool.Exec(context.Background(), dropSlot, l.schema+"_rabbitmq")
+		_, _ = l.pool.Exec(context.Background(), dropSlot, l.slot)
 		if _, err := l.pool.Exec(context.Background(), `DROP PUBLICATION `+l.schema+`_rabbitmq`); err != nil {
 			t.Error(err)
 		}
 	})
 	l.prepare(t)
+	const name = `SELECT slot_name FROM pg_replication_slots WHERE starts_with(slot_name, $1)`
+	if err := l.pool.QueryRow(t.Context(), name, l.schema).Scan(&l.slot); err != nil {
+		t.Fatal(err)
+	}
 	return l
 }
 
@@ -65,20 +69,18 @@ func (l *logged) exec(t *testing.T, sql string, args ...any) {
 // read stands for a relay with nothing to do: the slot follows the end of the log.
 func (l *logged) read(t *testing.T) {
 	t.Helper()
-	l.exec(t, pass, l.slot())
+	l.exec(t, pass, l.slot)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			_, _ = l.pool.Exec(ctx, pass, l.slot()) // fails when the test is over
+			_, _ = l.pool.Exec(ctx, pass, l.slot) // fails when the test is over
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 }
-
-func (l *logged) slot() string { return l.schema + "_rabbitmq" }
 
 // order commits an order, with its row or, for table-less, without.
 func (l *logged) order(t *testing.T, withRow bool) string {
@@ -129,13 +131,13 @@ func TestWhatTheSlotSaysOfAnEvent(t *testing.T) {
 			then: func(t *testing.T, l *logged, _ string) { l.read(t) },
 			want: audit.Verdict{Orders: 1, Lost: 1}, why: "the slot of rabbitmq has passed the event"},
 		"slot dropped": {withRow: true, backlog: none, status: "pending",
-			then: func(t *testing.T, l *logged, _ string) { l.exec(t, dropSlot, l.slot()) },
+			then: func(t *testing.T, l *logged, _ string) { l.exec(t, dropSlot, l.slot) },
 			want: audit.Verdict{Orders: 1, Lost: 1}, why: "there is no slot for rabbitmq any more"},
 		"slot dropped and made anew": {withRow: true, backlog: none, status: "pending",
-			then: func(t *testing.T, l *logged, _ string) { l.exec(t, dropSlot, l.slot()); l.prepare(t) },
+			then: func(t *testing.T, l *logged, _ string) { l.exec(t, dropSlot, l.slot); l.prepare(t) },
 			want: audit.Verdict{Orders: 1, Lost: 1}, why: "written before the slot of rabbitmq was made"},
 		"slot dropped, after it was sent": {withRow: true, backlog: neverAsked, status: "sent",
-			then: func(t *testing.T, l *logged, id string) { l.exec(t, anyEmail, id); l.exec(t, dropSlot, l.slot()) },
+			then: func(t *testing.T, l *logged, id string) { l.exec(t, anyEmail, id); l.exec(t, dropSlot, l.slot) },
 			want: audit.Verdict{Orders: 1, Delivered: 1}, why: "the order and its email are there"},
 		"refused": {withRow: true, backlog: neverAsked, status: "failed",
 			then: func(t *testing.T, l *logged, id string) {

@@ -44,8 +44,19 @@ type Lane struct {
 	Bus    string
 }
 
-// Name is what slot and publication of the lane are called.
+// Name is what the publication of the lane is called.
 func (l Lane) Name() string { return l.Schema + "_" + l.Bus }
+
+// slot is what the slot is called. Publications belong to a database, slots to the whole
+// server: the number of the database keeps two playgrounds apart.
+func (l Lane) slot(database string) string { return l.Name() + "_" + database }
+
+// The same in SQL, and the number alone.
+const (
+	numberSQL = `(SELECT oid FROM pg_database WHERE datname = current_database())`
+	// slotSQL is the name of the slot of the bus in a row l of slots.
+	slotSQL = `current_schema() || '_' || l.bus || '_' || ` + numberSQL
+)
 
 // Prefix marks the messages in the log that belong to the lane. Their content is a
 // bus.Message as JSON.

@@ -71,14 +71,14 @@ func (r *rig) prepare(t testing.TB, busName string) {
 	}
 }
 
-const slotOf = `SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1`
+const slotOf = `SELECT count(*) FROM pg_replication_slots WHERE starts_with(slot_name, $1)`
 
 // dropSlot waits until the reader of a slot is gone, and drops it.
 func (r *rig) dropSlot(t testing.TB, busName string) {
 	t.Helper()
 	name := r.lane(busName).Name()
 	await(t, func() bool {
-		_, err := r.pool.Exec(context.Background(), `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1`, name)
+		_, err := r.pool.Exec(context.Background(), `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE starts_with(slot_name, $1)`, name)
 		return err == nil
 	})
 	if n := pgtest.Count(t, r.pool, slotOf, name); n != 0 {
@@ -195,6 +195,6 @@ func (r *rig) confirmed(t testing.TB, busName string) {
 
 func (r *rig) passed(t testing.TB, busName, at string) bool {
 	t.Helper()
-	return pgtest.Count(t, r.pool, `SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1 AND confirmed_flush_lsn >= $2::pg_lsn`,
+	return pgtest.Count(t, r.pool, `SELECT count(*) FROM pg_replication_slots WHERE starts_with(slot_name, $1) AND confirmed_flush_lsn >= $2::pg_lsn`,
 		r.lane(busName).Name(), at) == 1
 }

@@ -18,6 +18,8 @@ const minVersion = 150000
 const (
 	lockLane = `SELECT pg_advisory_lock(hashtext('outbox-playground slot'), hashtext($1))`
 
+	askNumber = `SELECT ` + numberSQL + `::text`
+
 	askServer = `
 SELECT current_setting('server_version_num')::int, current_setting('wal_level'),
 	(SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user)`
@@ -111,11 +113,15 @@ func (l Lane) prepare(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	slots, err := count(ctx, conn, usableSlot, l.Name())
+	var number string
+	if err := conn.QueryRow(ctx, askNumber).Scan(&number); err != nil {
+		return err
+	}
+	slots, err := count(ctx, conn, usableSlot, l.slot(number))
 	if err != nil || tables == 2 && slots == 1 {
 		return err
 	}
-	if err := l.clear(ctx, conn); err != nil {
+	if err := l.clear(ctx, conn, l.slot(number)); err != nil {
 		return err
 	}
 	name := pgx.Identifier{l.Name()}.Sanitize()
@@ -123,18 +129,18 @@ func (l Lane) prepare(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, create); err != nil {
 		return err
 	}
-	return l.makeSlot(ctx, conn)
+	return l.makeSlot(ctx, conn, l.slot(number))
 }
 
 // clear removes the half that is there: it was made for tables that are gone, or its
 // log is. What the old slot had not delivered cannot be had from it any more.
-func (l Lane) clear(ctx context.Context, conn *pgx.Conn) error {
-	n, err := count(ctx, conn, anySlot, l.Name())
+func (l Lane) clear(ctx context.Context, conn *pgx.Conn, slot string) error {
+	n, err := count(ctx, conn, anySlot, slot)
 	if err != nil {
 		return err
 	}
 	if n > 0 {
-		if _, err := conn.Exec(ctx, dropSlot, l.Name()); err != nil {
+		if _, err := conn.Exec(ctx, dropSlot, slot); err != nil {
 			return err
 		}
 	}
@@ -142,12 +148,12 @@ func (l Lane) clear(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-func (l Lane) makeSlot(ctx context.Context, conn *pgx.Conn) error {
+func (l Lane) makeSlot(ctx context.Context, conn *pgx.Conn, slot string) error {
 	if _, err := conn.Exec(ctx, boundSlot, strconv.FormatInt(patience(ctx).Milliseconds(), 10)); err != nil {
 		return err
 	}
 	var since string
-	err := conn.QueryRow(ctx, makeSlot, l.Name()).Scan(&since)
+	err := conn.QueryRow(ctx, makeSlot, slot).Scan(&since)
 	var said *pgconn.PgError
 	switch {
 	case errors.As(err, &said) && said.Code == "53400":

@@ -116,7 +116,7 @@ func (r *Relay) Run(ctx context.Context) error {
 				failures = 1
 			}
 			wait = r.cfg.Probe.Delay(failures)
-			r.cfg.Log.WarnContext(ctx, "cdc: not reading", "slot", r.lane.Name(), "in_a_row", failures, "error", err)
+			r.cfg.Log.WarnContext(ctx, "cdc: not reading", "lane", r.lane.Name(), "in_a_row", failures, "error", err)
 		}
 		sleep(ctx, nil, wait)
 	}

@@ -34,11 +34,11 @@ type Slot struct {
 }
 
 const listSlots = `
-SELECT DISTINCT ON (l.bus) l.bus, current_schema() || '_' || l.bus, s.slot_name IS NOT NULL,
+SELECT DISTINCT ON (l.bus) l.bus, ` + slotSQL + `, s.slot_name IS NOT NULL,
 	coalesce(s.active, false), coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint,
 	coalesce(greatest(pg_current_wal_lsn() - s.confirmed_flush_lsn, 0), 0)::bigint,
 	coalesce(s.confirmed_flush_lsn::text, ''), l.since::text, l.made_at, coalesce(s.wal_status, '')
-FROM slots l LEFT JOIN pg_replication_slots s ON s.slot_name = current_schema() || '_' || l.bus
+FROM slots l LEFT JOIN pg_replication_slots s ON s.slot_name = ` + slotSQL + `
 ORDER BY l.bus, l.id DESC`
 
 // Slots tells how every lane stands that was ever prepared in the schema of db.
@@ -87,7 +87,7 @@ SELECT o.bus, count(*) FILTER (WHERE o.status = 'failed'),
 		min(o.created_at) FILTER (WHERE o.status = 'pending' AND o.lsn >= s.confirmed)) * 1000)::bigint
 FROM outbox o JOIN (
 	SELECT DISTINCT ON (l.bus) l.bus, coalesce(r.confirmed_flush_lsn, l.since) AS confirmed
-	FROM slots l LEFT JOIN pg_replication_slots r ON r.slot_name = current_schema() || '_' || l.bus
+	FROM slots l LEFT JOIN pg_replication_slots r ON r.slot_name = ` + slotSQL + `
 	ORDER BY l.bus, l.id DESC) s USING (bus)
 GROUP BY o.bus`
 

@@ -19,6 +19,7 @@ import (
 // one reports the position; both end with close.
 type stream struct {
 	conn    *pgconn.PgConn
+	slot    string
 	decoder decoder
 	items   chan *item
 	term    time.Duration
@@ -52,15 +53,11 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, l Lane, term time.Duration, 
 	if err != nil {
 		return nil, fmt.Errorf("cdc: %w", err)
 	}
-	// Position 0 is the slot's own.
-	err = pglogrepl.StartReplication(ctx, conn, l.Name(), 0, pglogrepl.StartReplicationOptions{
-		Mode:       pglogrepl.LogicalReplication,
-		PluginArgs: []string{"proto_version '1'", "publication_names '" + l.Name() + "'", "messages 'true'"},
-	})
+	slot, err := startReading(ctx, conn, l)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cdc: %w", err), conn.Close(ctx))
 	}
-	s := &stream{conn: conn, items: make(chan *item, ahead), failed: make(chan struct{}), term: term,
+	s := &stream{conn: conn, slot: slot, items: make(chan *item, ahead), failed: make(chan struct{}), term: term,
 		decoder: decoder{lane: l, relations: map[uint32]*pglogrepl.RelationMessage{}}}
 	// Not the caller's context: the position is reported until the last batch is over.
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -71,6 +68,20 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, l Lane, term time.Duration, 
 	})
 	s.running.Go(func() { s.report(reading) })
 	return s, nil
+}
+
+// startReading begins where the slot stands, and returns its name.
+func startReading(ctx context.Context, conn *pgconn.PgConn, l Lane) (slot string, err error) {
+	results, err := conn.Exec(ctx, askNumber).ReadAll() // this kind of connection knows the simple protocol only
+	if err != nil {
+		return "", err
+	}
+	slot = l.slot(string(results[0].Rows[0][0]))
+	// Position 0 is the slot's own.
+	return slot, pglogrepl.StartReplication(ctx, conn, slot, 0, pglogrepl.StartReplicationOptions{
+		Mode:       pglogrepl.LogicalReplication,
+		PluginArgs: []string{"proto_version '1'", "publication_names '" + l.Name() + "'", "messages 'true'"},
+	})
 }
 
 // close reports the last position and ends the connection.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	readEnd = `SELECT pg_current_wal_flush_lsn()::text`
+	readEnd = `SELECT pg_current_wal_flush_lsn()::text, ` + numberSQL + `::text`
 
 	// Whatever was committed before the end of the log, as read a moment ago, is visible
 	// to this statement. What is still open commits behind it. An order without a row may
@@ -31,15 +31,15 @@ func Tend(ctx context.Context, db DB, l Lane) error {
 	ctx, cancel := context.WithTimeout(ctx, statement)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		var end string
-		if err := tx.QueryRow(ctx, readEnd).Scan(&end); err != nil {
+		var end, number string
+		if err := tx.QueryRow(ctx, readEnd).Scan(&end, &number); err != nil {
 			return err
 		}
 		var idle int // read committed: this statement sees what was committed until now
-		if err := tx.QueryRow(ctx, nothingWaits, l.Name(), l.Bus, end).Scan(&idle); err != nil || idle == 0 {
+		if err := tx.QueryRow(ctx, nothingWaits, l.slot(number), l.Bus, end).Scan(&idle); err != nil || idle == 0 {
 			return err
 		}
-		_, err := tx.Exec(ctx, advance, l.Name(), end)
+		_, err := tx.Exec(ctx, advance, l.slot(number), end)
 		return err
 	})
 	var said *pgconn.PgError

@@ -267,7 +267,7 @@ func (w *work) reachMarked(ctx context.Context, upTo pglogrepl.LSN, marked []str
 	}
 	for arrived := false; !arrived; {
 		err := pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, isConfirmed, w.lane.Name(), upTo.String()).Scan(&arrived)
+			return tx.QueryRow(ctx, isConfirmed, w.stream.slot, upTo.String()).Scan(&arrived)
 		})
 		if err != nil {
 			return err

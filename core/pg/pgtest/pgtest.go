@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -63,7 +64,7 @@ func Database(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := admin(base, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if err := errors.Join(dropSlots(base, name), admin(base, "DROP DATABASE "+name+" WITH (FORCE)")); err != nil {
 			t.Errorf("the test's database stays behind: %v", err)
 		}
 	})
@@ -72,6 +73,20 @@ func Database(t testing.TB) string {
 		return u.String()
 	}
 	return base + " dbname=" + name
+}
+
+// dropSlots removes the replication slots of a database, which could not be dropped with
+// one. Whoever still reads is sent away first.
+func dropSlots(base, database string) error {
+	const readers = `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active AND database = '`
+	const slots = `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '`
+	for tries := 0; ; tries++ {
+		err := errors.Join(admin(base, readers+database+"'"), admin(base, slots+database+"'"))
+		if err == nil || tries == 50 {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond) // a reader that was sent away goes a moment later
+	}
 }
 
 func newName(kind string) string {
