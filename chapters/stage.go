@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outboxplayground/core/lab"
+	"outboxplayground/core/web"
 	"outboxplayground/infra/servers"
 )
 
@@ -21,6 +22,7 @@ type stage struct {
 	lab     *lab.Lab
 	queue   *lab.Queue
 	results *pgxpool.Pool // in the playground's schema
+	sampler *web.Sampler
 	where   directory
 	memory  bool // whether the bus in memory can work here
 }
@@ -39,6 +41,8 @@ func (st *stage) serve(ctx context.Context, l net.Listener) error {
 	parts.Go(func() { _ = st.live.Run(ctx) }) // its only end is that of ctx
 	parts.Go(func() { st.attachBuses(ctx) })
 	parts.Go(func() { st.queue.Run(ctx) })
+	st.sampler = web.NewSampler(st.live)
+	parts.Go(func() { st.sampler.Run(ctx) })
 	stopping := make(chan struct{})
 	server := st.server(l, stopping)
 	failed := make(chan error, 1)

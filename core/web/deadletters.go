@@ -54,7 +54,12 @@ func (s *server) deadLetters(c *gin.Context) {
 		fail(c, s.failed(c, err))
 		return
 	}
-	reply(c, http.StatusOK, answerDead(c, ch, f, letters))
+	a := answerDead(c, ch, f, letters)
+	if wantsPage(c) {
+		s.showDead(c, ch, f, a)
+		return
+	}
+	reply(c, http.StatusOK, a)
 }
 
 // withDeadLetters returns the chapter that a request names, else the first one that

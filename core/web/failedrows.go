@@ -39,7 +39,12 @@ func (s *server) failedRows(c *gin.Context) {
 		fail(c, s.failed(c, err))
 		return
 	}
-	reply(c, http.StatusOK, answerFailed(c, ch, f, rows))
+	a := answerFailed(c, ch, f, rows)
+	if wantsPage(c) {
+		s.showFailed(c, ch, f, a)
+		return
+	}
+	reply(c, http.StatusOK, a)
 }
 
 func (s *server) filter(in input) (f outbox.Filter, p *problem) {

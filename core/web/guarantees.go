@@ -48,6 +48,10 @@ func (s *server) guarantees(c *gin.Context) {
 		fail(c, s.failed(c, err))
 		return
 	}
+	if wantsPage(c) {
+		s.showGuarantees(c, slices.DeleteFunc(cells, func(g lab.Guarantee) bool { return !keep(g) }))
+		return
+	}
 	a := &guaranteesAnswer{Rows: []guaranteeRow{}, AsOf: s.opt.Now().UTC(), Next: []next{{"measure a cell",
 		curl(c, http.MethodPost, "/runs", "chapter", "1", "bus", s.live.DefaultBus(), "fault", "broker-down")}}}
 	for _, g := range cells {

@@ -42,7 +42,7 @@ func (s *server) accept(r route) gin.HandlerFunc {
 				return
 			}
 		}
-		in, errs, p := fromQuery(c.Request.URL.RawQuery, r.params, r.changes)
+		in, errs, p := fromQuery(withoutEmpty(c, c.Request.URL.RawQuery), r.params, r.changes)
 		if p == nil && r.changes {
 			var body input
 			var more []fieldError

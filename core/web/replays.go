@@ -46,6 +46,8 @@ func (s *server) replayLetter(c *gin.Context) {
 			"GET /admin/dead-letters?status=dead lists those that wait"))
 	case err != nil:
 		fail(c, s.failed(c, err))
+	case wantsPage(c):
+		back(c, "/admin/dead-letters?chapter="+chapter)
 	default:
 		reply(c, http.StatusAccepted, &replayAnswer{id, ch.Number, inbox.Requested, []next{{"what becomes of it",
 			curl(c, http.MethodGet, "/admin/dead-letters", "chapter", chapter, "after", strconv.FormatInt(id-1, 10), "limit", "1")}}})
@@ -83,6 +85,10 @@ func (s *server) replayLetters(c *gin.Context) {
 	n, err := inbox.ReplayAll(c.Request.Context(), s.live.DB(ch.Number), f, by)
 	if err != nil {
 		fail(c, s.failed(c, err))
+		return
+	}
+	if wantsPage(c) {
+		back(c, "/admin/dead-letters?chapter="+strconv.Itoa(ch.Number))
 		return
 	}
 	reply(c, http.StatusAccepted, &manyAnswer{Chapter: ch.Number, Count: n, what: "replays asked for", Next: []next{{"what becomes of them",

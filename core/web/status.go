@@ -29,7 +29,13 @@ type busAnswer struct {
 	Default     bool     `json:"default"`
 }
 
-func (s *server) buses(c *gin.Context) { reply(c, http.StatusOK, s.answerBuses()) }
+func (s *server) buses(c *gin.Context) {
+	if wantsPage(c) {
+		s.showBuses(c)
+		return
+	}
+	reply(c, http.StatusOK, s.answerBuses())
+}
 
 func (s *server) answerBuses() busesAnswer {
 	list := busesAnswer{}

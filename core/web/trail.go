@@ -54,7 +54,7 @@ func (s *server) auditEvent(c *gin.Context) {
 		case err != nil:
 			fail(c, s.failed(c, err))
 		default:
-			reply(c, http.StatusOK, answerTrail(c, t))
+			s.showEvent(c, answerTrail(c, t), nil, nil)
 		}
 		return
 	}
@@ -82,7 +82,7 @@ func (s *server) auditedInRun(c *gin.Context, id string) bool {
 	default:
 		a := answerTrail(c, event.Trail)
 		a.Next = []next{{"the run that placed it", curl(c, http.MethodGet, "/audit/run/"+report.ID)}}
-		reply(c, http.StatusOK, a)
+		s.showEvent(c, a, &report, &event)
 	}
 	return true
 }

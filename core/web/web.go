@@ -32,6 +32,10 @@ type Options struct {
 	Stopping <-chan struct{}
 	// Lab makes runs and keeps their results. Nil: the calls about runs answer 503.
 	Lab *Lab
+	// Claims are the article's, to be judged by what was measured. Nil: there are none.
+	Claims []lab.Claim
+	// Sampler remembers how the figures have moved. Nil: the metrics have no charts.
+	Sampler *Sampler
 }
 
 // server is what the handlers share. It is not changed after New.
@@ -41,6 +45,7 @@ type server struct {
 	racing chan struct{} // holds a token while a race runs
 	routes []route
 	pages  *page.Pages
+	found  *findings
 }
 
 // New returns the handler of the whole API. It is safe for concurrent use and
@@ -56,7 +61,8 @@ func New(live *lab.Live, o Options) http.Handler {
 	if err != nil {
 		panic(err) // our own files, compiled in; a test reads them
 	}
-	s := &server{live: live, opt: o, racing: make(chan struct{}, 1), pages: pages}
+	s := &server{live: live, opt: o, racing: make(chan struct{}, 1), pages: pages,
+		found: &findings{by: map[string]lab.Finding{}, busy: map[string]bool{}}}
 	s.routes = s.table()
 	return withTextSuffix(s.engine())
 }

@@ -50,6 +50,8 @@ type frame struct {
 	View
 	Reader
 	Entries []entry
+	// Alone: a file that nothing serves; it has no forms.
+	Alone bool
 }
 
 // entry is a link of the navigation.
@@ -59,6 +61,12 @@ type entry struct{ Path, Word string }
 func nav() []entry {
 	return []entry{
 		{"/", "nav.contents"},
+		{"/audit/guarantees", "nav.guarantees"},
+		{"/claims", "nav.claims"},
+		{"/runs", "nav.runs"},
+		{"/buses", "nav.buses"},
+		{"/metrics", "nav.metrics"},
+		{"/admin/outbox/failed", "nav.admin"},
 	}
 }
 
@@ -83,12 +91,15 @@ func New() (*Pages, error) {
 
 // shared are the files that every page is parsed with.
 func shared() []string {
-	return []string{"templates/layout.html", "templates/parts.html", "templates/verdict.html"}
+	return []string{"templates/layout.html", "templates/parts.html", "templates/verdict.html", "templates/pictures.html"}
 }
 
 func (p *Pages) parse(l Lang) (map[string]*template.Template, error) {
 	base, err := template.New("layout.html").Funcs(p.funcs(l)).ParseFS(templateFiles, shared()...)
 	if err != nil {
+		return nil, err
+	}
+	if base, err = base.ParseFS(aloneFile, "alone/alone.html"); err != nil {
 		return nil, err
 	}
 	names, err := fs.Glob(templateFiles, "templates/*.html")
@@ -118,7 +129,7 @@ func (p *Pages) Write(w io.Writer, name string, r Reader, v View) error {
 	if !ok {
 		return fmt.Errorf("there is no page %q in %q", name, r.Lang)
 	}
-	return page.ExecuteTemplate(w, "layout.html", frame{v, r, nav()})
+	return page.ExecuteTemplate(w, "layout.html", frame{View: v, Reader: r, Entries: nav()})
 }
 
 // Say is the sentence of a key, for titles. A key without words is shown as it is.

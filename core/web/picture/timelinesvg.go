@@ -15,6 +15,8 @@ const (
 	tlBottom = 8.0
 	tlLeft   = 16.0
 	tlEnd    = 118.0 // the last column
+	tlWide   = 860.0 // of the steps together, where that needs no more than tlAir each
+	tlAir    = 70.0
 )
 
 func laneY(i int) float64          { return tlTop + tlLane*(float64(i)+.5) }
@@ -31,19 +33,31 @@ func (t Timeline) y(key string) float64 {
 // column is where a step stands.
 type column struct{ x, left, right float64 }
 
-// columns places the steps: as wide as their words need, a long silence as a narrow
-// gap of its own.
+// columns places the steps: as wide as their words need, wider where there are few of
+// them; a long silence is a narrow gap of its own.
 func (t Timeline) columns() (cols []column, end float64) {
+	natural := tlLeft
+	for _, s := range t.Steps {
+		natural += t.gapWidth(s) + stepWidth(s)
+	}
+	air := min(tlAir, max(0, (tlWide-natural)/float64(max(1, len(t.Steps)))))
 	x := tlLeft
 	for _, s := range t.Steps {
-		if s.Gap > 0 {
-			x += width(t.say("picture.gap", s.Silence())) + 10
-		}
-		w := max(58, width(s.Word)+26, width(s.When())+16)
+		x += t.gapWidth(s)
+		w := stepWidth(s) + air
 		cols = append(cols, column{x: x + 12, left: x, right: x + w})
 		x += w
 	}
 	return cols, x
+}
+
+func stepWidth(s Step) float64 { return max(58, width(s.Word)+26, width(s.When())+16) }
+
+func (t Timeline) gapWidth(s Step) float64 {
+	if s.Gap == 0 {
+		return 0
+	}
+	return width(t.say("picture.gap", s.Silence())) + 10
 }
 
 // SVG draws the timeline.
@@ -134,10 +148,10 @@ func (t Timeline) drawDown(c *canvas, d down, cols []column, end float64, n int)
 		to = math.Max(from+14, t.xAt(d.end, cols, end))
 	}
 	y := t.y(d.lane)
-	c.add(`<g class="tl-down"><rect x="%.1f" y="%.1f" width="%.1f" height="26" rx="3"/><rect fill="url(#%s-hatch)" x="%.1f" y="%.1f" width="%.1f" height="26" rx="3"/>`,
-		from, y-13, to-from, t.ID, from, y-13, to-from)
+	c.add(`<g class="tl-down"><rect x="%.1f" y="%.1f" width="%.1f" height="20" rx="3"/><rect fill="url(#%s-hatch)" x="%.1f" y="%.1f" width="%.1f" height="20" rx="3"/>`,
+		from, y-10, to-from, t.ID, from, y-10, to-from)
 	if to-from > width(d.said)+20 {
-		c.text("tl-word tl-downword", (from+to)/2, y+23, "middle", d.said)
+		c.text("tl-word tl-downword", (from+to)/2, y+22, "middle", d.said)
 	}
 	c.add(`<title>%s</title></g>`, esc(d.said))
 }
@@ -157,7 +171,7 @@ func (t Timeline) drawStep(c *canvas, i int, s Step, col column) {
 	for _, key := range s.Also {
 		drawSign(c, s.Sign, col.x, t.y(key))
 	}
-	c.text("tl-word", col.x+10, to-7, "start", s.Word)
+	c.text("tl-word", col.x+10, to-11, "start", s.Word)
 	c.add(`</g>`)
 }
 

@@ -1,0 +1,253 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"outboxplayground/core/lab"
+	"outboxplayground/core/web/page"
+)
+
+// claimsAnswer lists the article's claims, each as it stands here and now.
+type claimsAnswer struct {
+	Claims []claimAnswer `json:"claims"`
+	AsOf   time.Time     `json:"as_of"`
+	Next   []next        `json:"next"`
+}
+
+// claimAnswer is one of them.
+type claimAnswer struct {
+	ID       string            `json:"id"`
+	Section  string            `json:"section"`
+	Text     lab.Text          `json:"text"`
+	Standing lab.Standing      `json:"standing"`
+	Because  *lab.Text         `json:"because,omitempty"`
+	Cells    []lab.Cell        `json:"cells"`
+	Buses    []lab.BusEvidence `json:"buses"`
+	Finding  *lab.Finding      `json:"finding,omitempty"`
+	How      *lab.Text         `json:"how,omitempty"`
+	// Measurable says whether POST /claims/{id} can do something about it.
+	Measurable bool   `json:"measurable"`
+	Next       []next `json:"next"`
+}
+
+// Sign is the form of its standing.
+func (a claimAnswer) Sign() string {
+	return map[lab.Standing]string{lab.Confirmed: "✓", lab.Refined: "◐", lab.Refuted: "✗", lab.Unmeasured: "?"}[a.Standing]
+}
+
+// findings are the newest results of the claims' own measurements.
+type findings struct {
+	mu   sync.Mutex
+	by   map[string]lab.Finding
+	busy map[string]bool
+}
+
+func (f *findings) all() map[string]lab.Finding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := map[string]lab.Finding{}
+	for id, one := range f.by {
+		found[id] = one
+	}
+	return found
+}
+
+// begin takes a measurement in hand; false while somebody else has it.
+func (f *findings) begin(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy[id] {
+		return false
+	}
+	f.busy[id] = true
+	return true
+}
+
+func (f *findings) end(id string, found *lab.Finding) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.busy, id)
+	if found != nil {
+		f.by[id] = *found
+	}
+}
+
+// claims answers with all of them.
+func (s *server) claims(c *gin.Context) {
+	cells, err := s.allCells(c)
+	if err != nil {
+		fail(c, s.failed(c, err))
+		return
+	}
+	a := &claimsAnswer{Claims: []claimAnswer{}, AsOf: s.opt.Now().UTC(), Next: []next{}}
+	for _, j := range lab.JudgeClaims(s.opt.Claims, cells, s.found.all()) {
+		a.Claims = append(a.Claims, answerClaim(c, j))
+	}
+	if i := slices.IndexFunc(a.Claims, func(c claimAnswer) bool { return c.Measurable && c.Standing == lab.Unmeasured }); i >= 0 {
+		a.Next = append(a.Next, a.Claims[i].Next...)
+	}
+	if wantsPage(c) {
+		s.showClaims(c, a)
+		return
+	}
+	reply(c, http.StatusOK, a)
+}
+
+func answerClaim(c *gin.Context, j lab.JudgedClaim) claimAnswer {
+	a := claimAnswer{ID: j.ID, Section: j.Section, Text: j.Text, Standing: j.Standing, Cells: j.Cells, Buses: j.Buses,
+		Finding: j.Finding, Measurable: len(j.Cells) > 0 || j.Measure != nil, Next: []next{}}
+	if a.Cells == nil {
+		a.Cells = []lab.Cell{}
+	}
+	if a.Buses == nil {
+		a.Buses = []lab.BusEvidence{}
+	}
+	if why, ok := j.Because[j.Standing]; ok {
+		a.Because = &why
+	}
+	if j.How.En != "" {
+		a.How = &j.How
+	}
+	if a.Measurable {
+		a.Next = append(a.Next, next{"measure it on every bus", curl(c, http.MethodPost, "/claims/"+j.ID)})
+	}
+	return a
+}
+
+// WriteText writes a line a claim.
+func (a *claimsAnswer) WriteText(out io.Writer) error {
+	w := newTable(out)
+	for _, one := range a.Claims {
+		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\n", one.Sign(), one.Standing, one.Section, one.ID, one.Text.En)
+	}
+	writeNext(w, a.Next)
+	return w.Flush()
+}
+
+// measureClaim asks for the runs that a claim rests on, on one bus or on all; or makes
+// its own small measurement at once.
+func (s *server) measureClaim(c *gin.Context) {
+	id := c.Param("claim")
+	i := slices.IndexFunc(s.opt.Claims, func(c lab.Claim) bool { return c.ID == id })
+	if i < 0 {
+		fail(c, newProblem(http.StatusNotFound, "claim_unknown", fmt.Sprintf("there is no claim %q", shorten(id)), "GET /claims lists them"))
+		return
+	}
+	claim := s.opt.Claims[i]
+	busName, given := inputOf(c).str("bus")
+	if _, p := s.busOf(inputOf(c)); p != nil {
+		fail(c, p)
+		return
+	}
+	switch {
+	case claim.Measure != nil:
+		s.measureNow(c, claim)
+	case len(claim.Cells) == 0:
+		fail(c, newProblem(http.StatusUnprocessableEntity, "not_measurable", "nothing here measures this claim", claim.How.En))
+	default:
+		if !given {
+			busName = ""
+		}
+		s.askMany(c, s.specsOf(claim, busName), "/claims#"+claim.ID)
+	}
+}
+
+// specsOf are the runs that a claim rests on, on every bus that is there ("") or on one.
+func (s *server) specsOf(claim lab.Claim, busName string) (wanted []lab.Spec) {
+	for _, b := range s.live.Buses() {
+		if busName != "" && b.Name != busName {
+			continue
+		}
+		specs := make([]lab.Spec, 0, len(claim.Cells))
+		for _, cell := range claim.Cells {
+			spec := lab.Spec{Chapter: cell.Chapter, Variant: cell.Variant, Bus: b.Name, Fault: cell.Fault}
+			if spec.Check(s.live.Chapters()) == nil {
+				specs = append(specs, spec)
+			}
+		}
+		if len(specs) == len(claim.Cells) { // else the claim says nothing about this bus
+			wanted = append(wanted, specs...)
+		}
+	}
+	return wanted
+}
+
+// measureLimit bounds a claim's own measurement: one that takes longer belongs into
+// a bench.
+const measureLimit = time.Minute
+
+func (s *server) measureNow(c *gin.Context, claim lab.Claim) {
+	if !s.found.begin(claim.ID) {
+		p := newProblem(http.StatusTooManyRequests, "being_measured", "this claim is being measured now", "look at /claims in a moment")
+		p.retryAfter = "2"
+		fail(c, p)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), measureLimit)
+	defer cancel()
+	var found *lab.Finding
+	defer func() { s.found.end(claim.ID, found) }()
+	f, err := claim.Measure(ctx)
+	if err != nil {
+		fail(c, newProblem(http.StatusServiceUnavailable, "not_measured", "the measurement failed: "+err.Error(), "see that PostgreSQL and the bus are there: GET /readyz"))
+		return
+	}
+	found = &f
+	if wantsPage(c) {
+		back(c, "/claims#"+claim.ID)
+		return
+	}
+	reply(c, http.StatusOK, &f)
+}
+
+// claimsPage is the list for a browser.
+type claimsPage struct {
+	claimsAnswer
+	Counts  []standingCount
+	Waiting int
+	Curl    string
+}
+
+// standingCount is how many claims stand so.
+type standingCount struct {
+	Standing lab.Standing
+	Sign     string
+	N        int
+}
+
+func (s *server) showClaims(c *gin.Context, a *claimsAnswer) {
+	d := &claimsPage{claimsAnswer: *a, Curl: curl(c, http.MethodGet, "/claims")}
+	for _, st := range []lab.Standing{lab.Confirmed, lab.Refined, lab.Refuted, lab.Unmeasured} {
+		n := standingCount{Standing: st, Sign: claimAnswer{Standing: st}.Sign()}
+		for _, one := range a.Claims {
+			if one.Standing == st {
+				n.N++
+			}
+		}
+		d.Counts = append(d.Counts, n)
+	}
+	waiting := s.beingMeasured()
+	for _, one := range a.Claims {
+		for key := range waiting {
+			for _, cell := range one.Cells {
+				if strings.HasPrefix(key, fmt.Sprintf("%d.%s.", cell.Chapter, cell.Variant)) && strings.HasSuffix(key, "."+cell.Fault) {
+					d.Waiting++
+				}
+			}
+		}
+	}
+	v := page.View{Title: s.say(c, "claims.title"), Nav: "/claims", Data: d}
+	if d.Waiting > 0 {
+		v.Refresh = 5
+	}
+	s.show(c, http.StatusOK, "claims", v)
+}
