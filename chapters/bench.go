@@ -22,7 +22,8 @@ import (
 // benchOptions are the flags that every benchmark has.
 type benchOptions struct {
 	measure.Config
-	json bool
+	json    bool
+	profile string // of a drain: the file
 }
 
 func benchCommand() *cobra.Command {
@@ -66,6 +67,7 @@ func benchDrainCommand() *cobra.Command {
 	f.IntVar(&o.Rows, "rows", 20_000, "rows to drain")
 	f.IntVar(&o.Batch, "batch", 500, "rows of a claim")
 	f.IntVar(&o.Workers, "workers", 1, "relays side by side")
+	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the relay to this file, for go tool pprof")
 	return cmd
 }
 
@@ -130,8 +132,9 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 	o.RowByRow = func(db *pgxpool.Pool, b bus.Bus, busName string) func(context.Context) (int, error) {
 		return (&outbox.Worker{DB: db, Bus: b, BusName: busName, Log: slog.New(slog.DiscardHandler)}).Step
 	}
-	d, err := measure.Drain(ctx, o.Config, benchStage)
-	if err != nil {
+	profile := relayProfile{path: o.profile}
+	d, err := measure.Drain(ctx, o.Config, profile.stage)
+	if err := errors.Join(err, profile.stop()); err != nil {
 		return benchHint(err)
 	}
 	res := benchResult{Drained: d, Mode: p.info.Mode, Version: p.info.Version, Durability: durability(o.Bus, d.Postgres)}

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,9 +41,12 @@ func TestBenchDrainReports(t *testing.T) {
 		t.Errorf("durability is %q, want the database's settings in it", text)
 	}
 	out.Reset()
-	o.json = false
+	o.json, o.profile = false, filepath.Join(t.TempDir(), "cpu.pprof")
 	if err := benchDrain(t.Context(), &out, o); err != nil || !strings.Contains(out.String(), "0 lost, 0 duplicated, 0 stuck") {
 		t.Errorf("%v, as text:\n%s", err, out.String())
+	}
+	if raw, err := os.ReadFile(o.profile); err != nil || len(raw) == 0 {
+		t.Errorf("the profile: %d bytes, %v", len(raw), err)
 	}
 }
 

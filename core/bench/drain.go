@@ -42,6 +42,9 @@ type Drained struct {
 	Stuck          int     `json:"stuck"`
 }
 
+// RelayStage is what Drain tells when the relay begins.
+const RelayStage = "the relay"
+
 // Drain fills an outbox and lets the relay empty it, beside the bare loop and the
 // bus alone. tell is told what is under way. All that it makes is removed again.
 func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, err error) {
@@ -63,7 +66,7 @@ func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, e
 		do   func(context.Context, *Drained) error
 	}{
 		{"publishing without a database", s.raw}, {"the bare loop", s.reference},
-		{"row by row", s.rowByRow}, {"the relay", s.relays}, {"counting what has arrived", s.count},
+		{"row by row", s.rowByRow}, {RelayStage, s.relays}, {"counting what has arrived", s.count},
 	} {
 		tell(stage.name)
 		if err := stage.do(ctx, &d); err != nil {
