@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ import (
 type roleOptions struct {
 	chapter int
 	buses   []string
+	keep    time.Duration
 }
 
 func relayCommand() *cobra.Command {
@@ -40,6 +42,9 @@ func roleCommand(name, short string, cfg lab.LiveConfig) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runRole(cmd.Context(), name, cfg, o) },
 	}
+	if cfg.Relay {
+		keepFlag(cmd, &o.keep)
+	}
 	cmd.Flags().IntVar(&o.chapter, "chapter", 0, "only this chapter (default: all that have the role)")
 	cmd.Flags().StringSliceVar(&o.buses, "bus", nil, "only these buses (default: all with a network)")
 	return cmd
@@ -57,6 +62,9 @@ func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions
 	}
 	if len(cfg.Chapters) == 0 {
 		return fmt.Errorf("chapter %d has no %s", o.chapter, name)
+	}
+	if cfg.Keep = o.keep; cfg.Keep < 0 {
+		return fmt.Errorf("--keep: a time cannot be negative: %v", o.keep)
 	}
 	out := &printer{to: os.Stdout}
 	f, err := joinFleet(out)

@@ -24,6 +24,7 @@ type serveOptions struct {
 	addr  string
 	fresh bool
 	roles []string
+	keep  time.Duration
 }
 
 func serveCommand() *cobra.Command {
@@ -38,11 +39,27 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.fresh, "fresh", false, "forget the data of the private servers first")
 	cmd.Flags().StringSliceVar(&o.roles, "roles", roleNames(),
 		"which roles run in this process; leave relay or consumer out to run it with its own command")
+	keepFlag(cmd, &o.keep)
 	return cmd
 }
 
 // roleNames are the roles of a chapter.
 func roleNames() []string { return []string{"producer", "relay", "consumer"} }
+
+// defaultKeep leaves a day to look at what was sent.
+const defaultKeep = 24 * time.Hour
+
+// keepFlag says how long sent rows stay. An environment that says nonsense is told so
+// by the flag itself.
+func keepFlag(cmd *cobra.Command, keep *time.Duration) {
+	f := cmd.Flags()
+	f.DurationVar(keep, "keep", defaultKeep, "how long sent rows stay in the outboxes, 0 for ever (also KEEP)")
+	if v := os.Getenv("KEEP"); v != "" {
+		if err := f.Set("keep", v); err != nil {
+			cmd.PreRunE = func(*cobra.Command, []string) error { return fmt.Errorf("KEEP: %w", err) }
+		}
+	}
+}
 
 func envOr(name, otherwise string) string {
 	if v := os.Getenv(name); v != "" {
@@ -52,6 +69,9 @@ func envOr(name, otherwise string) string {
 }
 
 func serve(ctx context.Context, o serveOptions) error {
+	if o.keep < 0 {
+		return fmt.Errorf("--keep: a time cannot be negative: %v", o.keep)
+	}
 	roles := map[string]bool{}
 	for _, r := range o.roles {
 		if ok, all := oneOf(r, roleNames()); !ok {
@@ -77,7 +97,7 @@ func serve(ctx context.Context, o serveOptions) error {
 	}()
 	greet(out, f, api)
 	live, db, err := openLive(ctx, f, lab.LiveConfig{
-		Chapters: contents(), Relay: roles["relay"], Consumer: roles["consumer"]})
+		Chapters: contents(), Relay: roles["relay"], Consumer: roles["consumer"], Keep: o.keep})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ type LiveConfig struct {
 	Buses []BusInfo
 	// Relay and Consumer say which roles run in this process.
 	Relay, Consumer bool
+	// Keep is how long rows that were sent stay in the outbox, where the relay runs in
+	// this process. 0 is for ever.
+	Keep time.Duration
 	// Log is told about lanes that start and errors they meet. Default: discarded.
 	Log *slog.Logger
 }
@@ -162,6 +165,9 @@ func (l *Live) Run(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	defer lanes.Wait()
 	lanes.Go(func() { l.tend(ctx) })
+	if l.cfg.Relay && l.cfg.Keep > 0 {
+		lanes.Go(func() { l.purge(ctx) })
+	}
 	for {
 		select {
 		case <-ctx.Done():
