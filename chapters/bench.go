@@ -28,17 +28,17 @@ type benchOptions struct {
 
 func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "bench drain|latency|claim|producer",
+		Use:   "bench drain|latency|claim|producer|twophase",
 		Short: "how fast the outbox is on this machine",
 		Long: "Measures this machine, beside something of the same run: absolute figures say more\n" +
 			"about the machine than about the code. Exit code 1: something was lost, duplicated\n" +
 			"or stuck; 3: could not run. With --json a line for each measurement.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return fmt.Errorf("%q is no benchmark: drain, latency, claim or producer", args)
+			return fmt.Errorf("%q is no benchmark: drain, latency, claim, producer or twophase", args)
 		},
 	}
-	cmd.AddCommand(benchDrainCommand(), benchLatencyCommand(), benchClaimCommand(), benchProducerCommand())
+	cmd.AddCommand(benchDrainCommand(), benchLatencyCommand(), benchClaimCommand(), benchProducerCommand(), benchTwoPhaseCommand())
 	return cmd
 }
 
