@@ -125,7 +125,7 @@ func TestChapterPage(t *testing.T) {
 func TestChapterPageWithARun(t *testing.T) {
 	p := startMeasured(t, lostRun("c0ffee0002"))
 	body := p.page("/chapters/1?run=c0ffee0002", 200)
-	has(t, body, `data-state="done"`, "<strong>40</strong>", "<strong>12</strong>", "12 delivered", "35 lost", "28 too many", "This loss is the lesson",
+	has(t, body, `data-state="done"`, "<strong>40</strong>", "<strong>12</strong>", "12 delivered", "35 lost", "28 too many", `href="/chapters/1?variant=publish-first&amp;bus=inmemory&amp;fault=crash-after-commit"`, `href="/chapters/3?variant=plain&amp;bus=inmemory&amp;fault=crash-after-commit"`, "This loss is the lesson",
 		"lost 35", `href="/audit/event/0a4f9c1e-52d3-4b6e-9a3f-1c2d3e4f5a6b"`, "publish", `<details id="rest" class="rest" open>`, "counted &lt;in&gt; the tables")
 	if n := strings.Count(body, `href="#s-lost"`); n != 35 {
 		t.Errorf("%d losses are drawn", n)
@@ -184,7 +184,7 @@ func TestPlay(t *testing.T) {
 	}
 	has(t, string(a.body), "predict=N", "--seed 7 --predict N", "/play?ch=1&variant=publish-first&bus=inmemory&fault=rollback&n=20&seed=7")
 	body := p.page("/play?ch=3&n=10&fault=rollback", 200)
-	has(t, body, "passed this experiment on to you", `value="10"`, " autofocus", `<option value="rollback"`, " selected")
+	has(t, body, "comes from a link and has not been run yet", `value="10"`, " autofocus", `<option value="rollback"`, " selected")
 	if got := string(p.want(p.get("/play.txt"), 200).body); !strings.Contains(got, "chapter   1 write-first") {
 		t.Error(got)
 	}

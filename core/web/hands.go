@@ -22,10 +22,10 @@ type hands struct {
 	Network bool
 	Outage  *outage // nil: none is on
 	// Unread: the tables could not be read, so what follows is unknown.
-	Unread                                bool
-	Outbox                                outboxFigures
-	Failed                                []outbox.Row
-	Place, Fail, Pause, Plug, Heal, Retry string // the same as commands
+	Unread                                        bool
+	Outbox                                        outboxFigures
+	Failed                                        []outbox.Row
+	Place, Fail, Pause, Resume, Plug, Heal, Retry string // the same as commands
 }
 
 // outage is an outage that is on now.
@@ -43,12 +43,13 @@ func (s *server) handsOf(c *gin.Context, ch lab.Chapter, b lab.BusInfo) *hands {
 	path := "/demo/chaos/broker/" + b.Name
 	order := []string{"user_id", "u1", "items", "A,B", "bus", b.Name}
 	h := &hands{Chapter: ch, Bus: b, Network: b.Name != "inmemory" && b.State != lab.Off,
-		Place: curl(c, http.MethodPost, "/chapters/"+chapter+"/orders", order...),
-		Fail:  curl(c, http.MethodPost, "/chapters/"+chapter+"/orders", append(order, "fail", "1")...),
-		Plug:  curl(c, http.MethodPost, path, "seconds", seconds(lab.DefaultChaos)),
-		Heal:  curl(c, http.MethodDelete, path),
-		Pause: curl(c, http.MethodPost, "/demo/chaos/pause-outbox", "chapter", chapter),
-		Retry: curl(c, http.MethodPost, "/admin/outbox/retry", "chapter", chapter)}
+		Place:  curl(c, http.MethodPost, "/chapters/"+chapter+"/orders", order...),
+		Fail:   curl(c, http.MethodPost, "/chapters/"+chapter+"/orders", append(order, "fail", "1")...),
+		Plug:   curl(c, http.MethodPost, path, "seconds", seconds(lab.DefaultChaos)),
+		Heal:   curl(c, http.MethodDelete, path),
+		Pause:  curl(c, http.MethodPost, "/demo/chaos/pause-outbox", "chapter", chapter),
+		Resume: curl(c, http.MethodPost, "/demo/chaos/resume-outbox", "chapter", chapter),
+		Retry:  curl(c, http.MethodPost, "/admin/outbox/retry", "chapter", chapter)}
 	for _, o := range s.live.Outages() {
 		if o.Name == b.Name {
 			h.Outage = &outage{o.Expires, max(0, int(o.Expires.Sub(s.opt.Now()).Seconds())), o.Hits}

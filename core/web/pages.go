@@ -144,6 +144,9 @@ func back(c *gin.Context, otherwise string) {
 	if err == nil && strings.EqualFold(u.Host, c.Request.Host) && isOwnPath(u.RequestURI()) {
 		otherwise = u.RequestURI()
 	}
+	if strings.HasPrefix(otherwise, "/chapters/") {
+		otherwise += "#hands" // where the forms of a chapter's page stand
+	}
 	seeOther(c, otherwise)
 }
 

@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -38,7 +37,7 @@ type runView struct {
 	Smallest                          *lab.Smallest
 	Lines                             []page.Source // the marked ones of the lesson
 	AsOf                              time.Time
-	Next                              []next
+	Suggestions                       []suggestion
 }
 
 // outcomeCount is an outcome and how often it came.
@@ -95,7 +94,7 @@ func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
 	v := &runView{ID: r.ID, State: lab.Done, Chapter: r.Chapter, Variant: r.Variant, Bus: r.Bus, Mode: r.Mode, Version: r.Version,
 		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost,
 		Counts: outcomesOf(r), Declared: r.Declared, Why: r.Why, Broken: r.Not, AlsoBroken: r.AlsoNot, Smallest: r.Smallest,
-		AsOf: r.AsOf, Next: s.nextOf(c, r), Strip: strip(res), Total: len(res.Trails), Placed: len(res.Trails)}
+		AsOf: r.AsOf, Suggestions: s.suggest(c, r), Strip: strip(res), Total: len(res.Trails), Placed: len(res.Trails)}
 	if len(r.Faults) > 0 {
 		v.Fault, v.FaultText = r.Faults[0].Name, faultWords(r.Faults[0])
 	}
@@ -156,15 +155,34 @@ func faultWords(f lab.FaultReport) string {
 	return words
 }
 
-// nextOf are the report's own suggestions, for the address of this playground.
-func (s *server) nextOf(c *gin.Context, r lab.Report) []next {
-	list := []next{}
-	ask := func(label string, chapter int, variant string) {
-		list = append(list, next{label, curl(c, http.MethodPost, "/runs", "chapter", strconv.Itoa(chapter), "variant", variant,
-			"bus", r.Bus, "fault", r.Faults[0].Name)})
+// suggestion is a run that suggests itself after another one.
+type suggestion struct {
+	Label      template.HTML
+	Link, Curl string
+}
+
+// suggest changes one thing at a time: nothing, the way of doing it, the chapter.
+func (s *server) suggest(c *gin.Context, r lab.Report) (list []suggestion) {
+	ch, ok := s.live.Chapter(r.Chapter)
+	if !ok || len(r.Faults) == 0 {
+		return nil
 	}
-	if len(r.Faults) > 0 {
-		ask(string(s.say(c, "verdict.next.again")), r.Chapter, r.Variant)
+	fault, _ := lab.FaultNamed(r.Faults[0].Name)
+	add := func(in lab.Chapter, variant string, label template.HTML) {
+		chapter := itoa(in.Number)
+		list = append(list, suggestion{label,
+			"/chapters/" + chapter + "?" + query("variant", variant, "bus", r.Bus, "fault", fault.Name),
+			curl(c, http.MethodPost, "/runs", "chapter", chapter, "variant", variant, "bus", r.Bus, "fault", fault.Name)})
+	}
+	add(ch, r.Variant, s.say(c, "verdict.change.again"))
+	for _, v := range ch.Variants {
+		if v.Name != r.Variant {
+			add(ch, v.Name, s.say(c, "verdict.change.variant", v.Name))
+			break
+		}
+	}
+	if _, after := s.neighbours(ch); after != nil && fault.NotApplicable(*after, r.Bus) == "" {
+		add(*after, after.Variants[0].Name, s.say(c, "verdict.change.chapter", after.Number))
 	}
 	return list
 }
