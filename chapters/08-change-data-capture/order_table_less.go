@@ -33,7 +33,7 @@ func (s *TableLess) PlaceOrder(ctx context.Context, order shop.Order) error {
 		if err != nil {
 			return err
 		}
-		// The prefix is the address: messages have no publication that could filter them.
+		// The prefix is the address: no publication filters messages.
 		prefix := s.Schema + "." + order.Bus
 		if _, err := tx.Exec(ctx, emit, prefix, string(content)); err != nil {
 			return err
