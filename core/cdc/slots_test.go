@@ -61,16 +61,51 @@ func TestTend(t *testing.T) {
 	tend() // has a reader: no error
 }
 
-// A message in the log is visible to no statement: where there may be one, Tend keeps off.
-func TestTendKeepsOffMessages(t *testing.T) {
+// Two kinds of event that no look at the table finds: a message, and a row that was written
+// before the slot's position and committed behind it.
+func TestTendAsksTheLog(t *testing.T) {
 	r := newRig(t, "nats")
-	before := r.slot(t, "nats").Confirmed
-	r.exec(t, `INSERT INTO orders (event_id, user_id, items, bus) VALUES (gen_random_uuid(), 'u1', '[]', 'nats')`)
-	if err := cdc.Tend(t.Context(), r.pool, r.lane("nats")); err != nil {
+	tend := func() string {
+		t.Helper()
+		if err := cdc.Tend(t.Context(), r.pool, r.lane("nats")); err != nil {
+			t.Fatal(err)
+		}
+		return r.slot(t, "nats").Confirmed
+	}
+	slow, err := r.pool.Begin(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if at := r.slot(t, "nats").Confirmed; at != before {
-		t.Errorf("moved from %s to %s past an order whose event it cannot see", before, at)
+	defer slow.Rollback(context.Background())
+	id, err := writeIn(t.Context(), slow, "nats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.exec(t, `SELECT pg_logical_emit_message(true, $1, 'x')`, r.lane("redis").Prefix()) // moves the end of the log
+	tend()
+	before := r.slot(t, "nats").Confirmed
+	if n := pgtest.Count(t, r.pool, `SELECT count(*) FROM outbox`); n != 0 {
+		t.Fatal("the transaction is not open")
+	}
+	if err := slow.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := pgtest.Count(t, r.pool, `SELECT count(*) FROM outbox WHERE lsn < $1::pg_lsn`, before); n != 1 {
+		t.Error("the row was not written before the slot's position: this test does not show what it should")
+	}
+	if at := tend(); at != before {
+		t.Errorf("moved from %s to %s past a row that was committed late", before, at)
+	}
+	b := &shoptest.Bus{}
+	stop := start(t, r.relay(t, b, "nats", cdc.Config{}))
+	arrives(t, b, []string{id})
+	r.confirmed(t, "nats")
+	stop()
+	await(t, func() bool { return !r.slot(t, "nats").Active })
+	r.exec(t, `SELECT pg_logical_emit_message(true, $1, '{}')`, r.lane("nats").Prefix())
+	before = r.slot(t, "nats").Confirmed
+	if at := tend(); at != before {
+		t.Errorf("moved from %s to %s past a message", before, at)
 	}
 }
 

@@ -12,15 +12,16 @@ import (
 const (
 	readEnd = `SELECT pg_current_wal_flush_lsn()::text, ` + numberSQL + `::text`
 
-	// Whatever was committed before the end of the log, as read a moment ago, is visible
-	// to this statement. What is still open commits behind it. An order without a row may
-	// have its event in the log alone, where no statement sees it.
-	nothingWaits = `
-SELECT count(*) FROM pg_replication_slots s
-WHERE s.slot_name = $1 AND NOT s.active AND s.confirmed_flush_lsn < $3::pg_lsn
-	AND NOT EXISTS (SELECT FROM outbox o WHERE o.bus = $2 AND o.lsn >= s.confirmed_flush_lsn)
-	AND NOT EXISTS (SELECT FROM orders o WHERE o.bus = $2
-		AND NOT EXISTS (SELECT FROM outbox x WHERE x.event_id = o.event_id))`
+	isIdle = `SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1 AND NOT active AND confirmed_flush_lsn < $2::pg_lsn`
+
+	// What the slot would deliver up to a position: inserts, and our own messages. Only the
+	// log can tell. The table cannot: a row may have been written before the slot's position
+	// and committed behind it.
+	peek = `
+SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, $2::pg_lsn, NULL,
+	'proto_version', '1', 'publication_names', $3, 'messages', 'true')
+WHERE get_byte(data, 0) = ascii('I')
+	OR get_byte(data, 0) = ascii('M') AND position(convert_to($4, 'UTF8') IN data) > 0`
 
 	advance = `SELECT pg_replication_slot_advance($1, $2::pg_lsn)`
 )
@@ -30,18 +31,7 @@ WHERE s.slot_name = $1 AND NOT s.active AND s.confirmed_flush_lsn < $3::pg_lsn
 func Tend(ctx context.Context, db DB, l Lane) error {
 	ctx, cancel := context.WithTimeout(ctx, statement)
 	defer cancel()
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		var end, number string
-		if err := tx.QueryRow(ctx, readEnd).Scan(&end, &number); err != nil {
-			return err
-		}
-		var idle int // read committed: this statement sees what was committed until now
-		if err := tx.QueryRow(ctx, nothingWaits, l.slot(number), l.Bus, end).Scan(&idle); err != nil || idle == 0 {
-			return err
-		}
-		_, err := tx.Exec(ctx, advance, l.slot(number), end)
-		return err
-	})
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return l.tend(ctx, tx) })
 	var said *pgconn.PgError
 	if errors.As(err, &said) && said.Code == objectInUse {
 		return nil // a reader has come
@@ -50,4 +40,20 @@ func Tend(ctx context.Context, db DB, l Lane) error {
 		return fmt.Errorf("cdc: %s: %w", l.Name(), err)
 	}
 	return nil
+}
+
+func (l Lane) tend(ctx context.Context, tx pgx.Tx) error {
+	var end, number string
+	if err := tx.QueryRow(ctx, readEnd).Scan(&end, &number); err != nil {
+		return err
+	}
+	var idle, waiting int
+	if err := tx.QueryRow(ctx, isIdle, l.slot(number), end).Scan(&idle); err != nil || idle == 0 {
+		return err
+	}
+	if err := tx.QueryRow(ctx, peek, l.slot(number), end, l.Name(), l.Prefix()).Scan(&waiting); err != nil || waiting > 0 {
+		return err
+	}
+	_, err := tx.Exec(ctx, advance, l.slot(number), end)
+	return err
 }
