@@ -53,8 +53,8 @@ func (s *TwoPhase) PlaceOrder(ctx context.Context, order shop.Order) error {
 	case bus.Unavailable, bus.Rejected:
 		err = refuse(ctx, s.DB, name, err) // it has certainly not been sent
 	default:
-		// Commit, and the event may be lost; roll back, and it may be a phantom. A guess
-		// is wrong in silence, so the order stays in doubt until a person has looked.
+		// Commit, and the event may be lost; roll back, and it may be a phantom. A
+		// guess is wrong in silence: the order stays in doubt until a person looks.
 		err = inDoubt(err)
 	}
 	if err != nil {

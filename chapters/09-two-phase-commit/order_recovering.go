@@ -42,8 +42,8 @@ func (s *Recovering) PlaceOrder(ctx context.Context, order shop.Order) error {
 	case bus.Unavailable, bus.Rejected:
 		err = s.withdraw(ctx, name, order, err) // it has certainly not been sent
 	default:
-		// Nobody has to guess. It is decided: whoever recovers sends the event again, which
-		// its listener must recognise, and commits.
+		// Nobody has to guess. It is decided: whoever recovers sends the event again,
+		// which its listener must recognise, and commits.
 		err = inDoubt(err)
 	}
 	if err != nil {
