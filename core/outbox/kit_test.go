@@ -35,6 +35,15 @@ func TestMain(m *testing.M) {
 
 var errNetwork = errors.New("connection reset by peer")
 
+// sized is how large a test is: as its report has it in ./infra/test full, where the
+// size is the point, and otherwise small enough to be run all the time.
+func sized[T any](small, full T) T {
+	if os.Getenv("OUTBOX_PLAYGROUND_TEST") == "full" {
+		return full
+	}
+	return small
+}
+
 // patience bounds what a test waits for; nothing is measured with it.
 const patience = 30 * time.Second
 

@@ -53,6 +53,22 @@ func TestPurge(t *testing.T) {
 	}
 }
 
+// Case 50: many sent rows (300,000; otherwise 5,000) go in transactions of a thousand.
+func TestPurgeOfManyIsManySmallOnes(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	n := sized(5_000, 300_000)
+	rows(t, pool, n, 1, "sent")
+	age(t, pool, "2 hours")
+	largest := int64(0)
+	removed, err := outbox.Purge(t.Context(), counting{Pool: pool, largest: &largest}, time.Hour, 0)
+	if err != nil || removed != int64(n-n/100) || largest > 1000 {
+		t.Errorf("Purge = %d, %v, at most %d in a transaction; want %d of %d, at most 1000", removed, err, largest, n-n/100, n)
+	}
+	if left := pending(t, pool); left != n/100 {
+		t.Errorf("%d pending rows are left, want %d", left, n/100)
+	}
+}
+
 type counting struct {
 	*pgxpool.Pool
 	largest *int64
