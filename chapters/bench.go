@@ -24,6 +24,7 @@ type benchOptions struct {
 	measure.Config
 	json    bool
 	profile string // of a drain: the file
+	classic bool   // of a drain: RabbitMQ's queues
 }
 
 func benchCommand() *cobra.Command {
@@ -67,6 +68,7 @@ func benchDrainCommand() *cobra.Command {
 	f.IntVar(&o.Rows, "rows", 20_000, "rows to drain")
 	f.IntVar(&o.Batch, "batch", 500, "rows of a claim")
 	f.IntVar(&o.Workers, "workers", 1, "relays side by side")
+	f.BoolVar(&o.classic, "classic", false, "on RabbitMQ: a classic queue instead of a quorum queue")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the relay to this file, for go tool pprof")
 	return cmd
 }
@@ -106,7 +108,7 @@ func (o *benchOptions) on(ctx context.Context, publishes bool) (p benchPlace, er
 	p.info = info
 	o.Open = func(ctx context.Context, prefix string) (bus.Bus, error) {
 		cfg := brokers.Config{Config: bus.Config{URL: url, Prefix: prefix, MaxUnacked: 500}}
-		cfg.RabbitMQ.Settle = -1 // nobody kills the broker
+		cfg.RabbitMQ.Settle, cfg.RabbitMQ.Classic = -1, o.classic // nobody kills the broker
 		return brokers.Open(ctx, o.Bus, cfg)
 	}
 	return p, nil
@@ -129,6 +131,9 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 		return err
 	}
 	defer p.done()
+	if o.classic && o.Bus != brokers.RabbitMQ {
+		return fmt.Errorf("--classic is a kind of queue of RabbitMQ, not of %s", o.Bus)
+	}
 	o.RowByRow = func(db *pgxpool.Pool, b bus.Bus, busName string) func(context.Context) (int, error) {
 		return (&outbox.Worker{DB: db, Bus: b, BusName: busName, Log: slog.New(slog.DiscardHandler)}).Step
 	}
@@ -138,6 +143,9 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 		return benchHint(err)
 	}
 	res := benchResult{Drained: d, Mode: p.info.Mode, Version: p.info.Version, Durability: durability(o.Bus, d.Postgres)}
+	if o.classic {
+		res.Durability = "classic queue: " + res.Durability
+	}
 	if o.json {
 		err = json.NewEncoder(out).Encode(res)
 	} else {
