@@ -19,6 +19,8 @@ import (
 	outage "outboxplayground/chapters/04-outage-and-retry"
 	workers "outboxplayground/chapters/05-many-workers"
 	idempotent "outboxplayground/chapters/06-idempotent-consumer"
+	capture "outboxplayground/chapters/08-change-data-capture"
+	twophase "outboxplayground/chapters/09-two-phase-commit"
 	"outboxplayground/core/lab"
 )
 
@@ -31,6 +33,8 @@ func contents() []lab.Chapter {
 		outage.Chapter(),
 		workers.Chapter(),
 		idempotent.Chapter(),
+		capture.Chapter(),
+		twophase.Chapter(),
 	}
 }
 
