@@ -26,12 +26,13 @@ function rewrite() {
   document.getElementById("permalink").href = "/play?" + link;
 }
 
-// A fault that does not exist on the chosen bus cannot be chosen.
+// A fault that does not exist on the chosen bus cannot be chosen; the one that takes its
+// place is the server's choice, too.
 function restrict() {
   const bus = form.elements.bus.value;
   const options = [...form.elements.fault.options];
   for (const o of options) o.disabled = o.dataset.except.split(" ").includes(bus);
-  if (form.elements.fault.selectedOptions[0]?.disabled) options.find((o) => !o.disabled).selected = true;
+  if (form.elements.fault.selectedOptions[0]?.disabled) (options.find((o) => !o.disabled && o.value === "crash-after-commit") ?? options.find((o) => !o.disabled)).selected = true;
 }
 
 // show puts the server's rendering of a run into the page.
@@ -62,7 +63,7 @@ function follow(id) {
     if (stage) stage.textContent = box.dataset[p.stage] ?? p.stage;
   };
   for (const stage of ["queued", "preparing", "running", "waiting", "judging"]) events.addEventListener(stage, update);
-  for (const end of ["done", "failed"]) events.addEventListener(end, async () => {
+  const over = async () => {
     events.close();
     if (own) return location.reload(); // there is more on this page than the verdict
     const verdict = await show(id);
@@ -73,7 +74,10 @@ function follow(id) {
     title.focus();
     verdict.scrollIntoView({ block: "nearest" });
     free();
-  });
+  };
+  for (const end of ["done", "failed"]) events.addEventListener(end, over);
+  // Closed by the answer itself: the progress is not remembered any more, the run is.
+  events.onerror = () => { if (events.readyState === EventSource.CLOSED) over().catch(free); };
 }
 
 function free() { for (const b of form?.querySelectorAll("button") ?? []) b.disabled = false; }
@@ -84,8 +88,13 @@ async function ask(e) {
   if (e.submitter?.getAttribute("formmethod") === "get") return form.submit();
   const body = values();
   for (const b of form.querySelectorAll("button")) b.disabled = true;
-  const response = await fetch("/runs", { method: "POST", body, headers: { Accept: "application/json" } });
-  const answer = await response.json();
+  let response, answer;
+  try {
+    response = await fetch("/runs", { method: "POST", body, headers: { Accept: "application/json" } });
+    answer = await response.json();
+  } catch {
+    return form.submit(); // the browser says what is wrong with the connection
+  }
   if (!response.ok) {
     free();
     const note = document.createElement("p");
