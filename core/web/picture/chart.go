@@ -25,9 +25,9 @@ type Chart struct {
 
 // The measures of a chart, in pixels.
 const (
-	chartW, chartH        = 720.0, 220.0
+	chartW, chartH        = 720.0, 234.0
 	chartLeft, chartRight = 56.0, 110.0
-	chartTop, chartBottom = 14.0, 28.0
+	chartTop, chartBottom = 28.0, 28.0
 	chartMarks            = 8 // about so many marks a line
 	chartSeries           = 5 // as many forms as there are
 )
@@ -95,7 +95,7 @@ func (ch Chart) axes(c *canvas, top float64) {
 		c.add(`<path class="chart-grid" d="M%.1f %.1fH%.1f"/>`, chartLeft, y, right)
 		c.text("chart-text", chartLeft-8, y+4, "end", figure(v))
 	}
-	c.text("chart-text", 0, chartTop-3, "start", ch.Unit)
+	c.text("chart-text", 0, 11, "start", ch.Unit)
 	first, last := ch.Times[0].UTC(), ch.Times[len(ch.Times)-1].UTC()
 	c.text("chart-text", chartLeft, chartH-8, "start", first.Format(time.TimeOnly))
 	c.text("chart-text", right, chartH-8, "end", last.Format(time.TimeOnly)+" UTC")
