@@ -3,9 +3,11 @@ package twophase
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -207,5 +209,36 @@ func TestTheListenerAbsorbsRepeats(t *testing.T) {
 	}
 	if n := pgtest.Count(t, w.pool, `SELECT count(*) FROM emails WHERE event_id = $1 AND bus = 'redis'`, m.ID); n != 1 {
 		t.Errorf("%d emails, want 1", n)
+	}
+}
+
+// off is a double of a server with max_prepared_transactions = 0, which takes a
+// restart to have: the real one, with a function of the schema before pg_catalog's.
+type off struct {
+	shop.DB
+	schema string
+}
+
+func (o off) Begin(ctx context.Context) (pgx.Tx, error) {
+	tx, err := o.DB.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.Exec(ctx, `SET LOCAL search_path = `+o.schema+`, pg_catalog`)
+	return tx, err
+}
+
+func TestWithoutRoomTheChapterIsOff(t *testing.T) {
+	w := newWorld(t)
+	if err := enabled(t.Context(), lab.Deps{DB: w.pool}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.pool.Exec(t.Context(), `CREATE FUNCTION current_setting(text) RETURNS text LANGUAGE sql AS $$SELECT '0'$$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = enabled(t.Context(), lab.Deps{DB: off{w.pool, w.schema}})
+	if !errors.Is(err, lab.ErrChapterOff) || !strings.Contains(err.Error(), "ALTER SYSTEM SET max_prepared_transactions") {
+		t.Errorf("%v, want that it is off, and how to turn it on", err)
 	}
 }
