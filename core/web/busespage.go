@@ -18,6 +18,7 @@ type busCard struct {
 // busPromise is one of the vendor's words beside the cell that tries it.
 type busPromise struct {
 	Key     string // of the words
+	Fault   string
 	Chapter int
 	Cell    *lab.Report // the newest run that tries it, nil if none was made here
 	Words   []outcomeCount
@@ -45,7 +46,7 @@ func (s *server) showBuses(c *gin.Context) {
 	for _, b := range s.live.Buses() {
 		card := busCard{BusInfo: b}
 		for _, p := range promises() {
-			one := busPromise{Key: p.key + "." + b.Name, Chapter: p.chapter,
+			one := busPromise{Key: p.key + "." + b.Name, Chapter: p.chapter, Fault: p.fault,
 				Play: "/play?" + query("ch", itoa(p.chapter), "variant", p.variant, "bus", b.Name, "fault", p.fault)}
 			for _, g := range measured {
 				if g.Chapter == p.chapter && g.Variant == p.variant && g.Fault == p.fault && g.Bus == b.Name {

@@ -44,6 +44,16 @@ func (a claimAnswer) Sign() string {
 	return map[lab.Standing]string{lab.Confirmed: "✓", lab.Refined: "◐", lab.Refuted: "✗", lab.Unmeasured: "?"}[a.Standing]
 }
 
+// Open lists the buses on which the claim is not measured here.
+func (a claimAnswer) Open() (names []string) {
+	for _, b := range a.Buses {
+		if b.Holds == "" {
+			names = append(names, b.Bus)
+		}
+	}
+	return names
+}
+
 // findings are the newest results of the claims' own measurements.
 type findings struct {
 	mu   sync.Mutex

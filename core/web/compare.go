@@ -30,6 +30,8 @@ type fieldPair struct {
 	A     string `json:"a"`
 	B     string `json:"b"`
 	Same  bool   `json:"same"`
+	// Outcome: the field is one of the outcomes, which have a sign.
+	Outcome bool `json:"-"`
 }
 
 // comparePage is the same for a browser.
@@ -95,7 +97,7 @@ func (s *server) loadFor(c *gin.Context, name, id string) (lab.Result, *problem)
 
 // compareRows are the facts of both, those that explain the others first.
 func compareRows(a, b lab.Report) (rows []fieldPair) {
-	add := func(field, a, b string) { rows = append(rows, fieldPair{field, a, b, a == b}) }
+	add := func(field, a, b string) { rows = append(rows, fieldPair{Field: field, A: a, B: b, Same: a == b}) }
 	count := func(field string, a, b int) { add(field, strconv.Itoa(a), strconv.Itoa(b)) }
 	add("chapter", fmt.Sprintf("%d %s", a.Chapter, a.Variant), fmt.Sprintf("%d %s", b.Chapter, b.Variant))
 	add("bus", a.Bus, b.Bus)
@@ -111,9 +113,11 @@ func compareRows(a, b lab.Report) (rows []fieldPair) {
 		a, b int
 	}{{"orders", ma.Orders, mb.Orders}, {"delivered", ma.Delivered, mb.Delivered}, {"lost", ma.Lost, mb.Lost},
 		{"duplicated", ma.Duplicated, mb.Duplicated}, {"phantom", ma.Phantom, mb.Phantom}, {"reordered", ma.Reordered, mb.Reordered},
-		{"stuck", ma.Stuck, mb.Stuck}, {"refused", ma.Refused, mb.Refused}, {"pending", ma.Pending, mb.Pending}, {"late", a.Late, b.Late}} {
+		{"stuck", ma.Stuck, mb.Stuck}, {"refused", ma.Refused, mb.Refused}, {"pending", ma.Pending, mb.Pending}} {
 		count(f.name, f.a, f.b)
+		rows[len(rows)-1].Outcome = f.name != "orders"
 	}
+	count("late", a.Late, b.Late)
 	add("declared", a.Declared, b.Declared)
 	add("took", seconds3(a.Took), seconds3(b.Took))
 	add("as_of", a.AsOf.Format(time.RFC3339), b.AsOf.Format(time.RFC3339))

@@ -49,7 +49,7 @@ func TestAccept(t *testing.T) {
 		"":                             "application/json",
 		"*/*":                          "application/json",
 		"application/json":             "application/json",
-		"text/html":                    "application/json", // there is no page yet
+		"text/html":                    "text/html; charset=utf-8",
 		"text/plain":                   "text/plain; charset=utf-8",
 		"text/plain;q=0.5, */*;q=0.1":  "text/plain; charset=utf-8",
 		"application/json, text/plain": "application/json", // the first of equals

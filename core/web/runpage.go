@@ -152,7 +152,8 @@ func shownEvent(res lab.Result) (lab.EventTrail, bool) {
 		n = r.Smallest.Order
 	case len(r.Faults) > 0 && r.Faults[0].FromOrder > 0:
 		n = r.Faults[0].FromOrder
-	default:
+	}
+	if n == 0 || n > len(res.Trails) { // nothing struck: any event will do
 		n = len(res.Trails)
 	}
 	if n < 1 || n > len(res.Trails) {

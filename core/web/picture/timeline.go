@@ -174,8 +174,13 @@ func (s Step) Silence() string {
 	return offset(s.Gap)
 }
 
-// Who is the name of the lane that acts.
-func (t Timeline) Who(s Step) string { return laneName(t.say, s.From) }
+// Who is the name of the lane that acts: where something is read, the one that reads.
+func (t Timeline) Who(s Step) string {
+	if s.From == laneOutbox {
+		return laneName(t.say, s.To)
+	}
+	return laneName(t.say, s.From)
+}
 
 // Names draws the names of the lanes, to stand still while the rest is scrolled.
 func (t Timeline) Names() template.HTML {
