@@ -19,6 +19,7 @@ import (
 	outage "outboxplayground/chapters/04-outage-and-retry"
 	workers "outboxplayground/chapters/05-many-workers"
 	idempotent "outboxplayground/chapters/06-idempotent-consumer"
+	wake "outboxplayground/chapters/07-wake-up"
 	capture "outboxplayground/chapters/08-change-data-capture"
 	twophase "outboxplayground/chapters/09-two-phase-commit"
 	"outboxplayground/core/lab"
@@ -33,6 +34,7 @@ func contents() []lab.Chapter {
 		outage.Chapter(),
 		workers.Chapter(),
 		idempotent.Chapter(),
+		wake.Chapter(),
 		capture.Chapter(),
 		twophase.Chapter(),
 	}

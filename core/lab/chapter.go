@@ -38,6 +38,8 @@ type Chapter struct {
 	// Log: its relay reads the database's log. No row is marked as sent, and its Prepare
 	// makes a slot for every bus, named after schema and bus.
 	Log bool
+	// Listens: its relays are woken by LISTEN. Without anybody who hears they poll.
+	Listens bool
 	// Needs is what it asks of the Postgres; empty where any will do.
 	Needs Text
 	// InDoubtAfter: its orders are prepared transactions, and one that is older than this

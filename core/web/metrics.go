@@ -36,6 +36,9 @@ type metricsAnswer struct {
 type outboxFigures struct {
 	outbox.Stats
 	Paused bool `json:"paused"`
+	// Listeners count, by bus, the sessions that hear what the trigger notifies, in
+	// whatever process; a bus with 0 is polled. Absent where nobody is meant to listen.
+	Listeners map[string]int `json:"listeners,omitempty"`
 	// Slots are what a relay that reads the log has instead of marks on the rows.
 	Slots []cdc.Slot `json:"slots,omitempty"`
 
@@ -83,8 +86,16 @@ func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, 
 			return err
 		}
 		f.Paused = !open
-		if err := f.readRows(ctx, tx, ch); err != nil || !ch.DeadLetters {
+		if err := f.readRows(ctx, tx, ch); err != nil {
 			return err
+		}
+		if ch.Listens {
+			if f.Listeners, err = outbox.Listening(ctx, tx, outbox.Channel(ch.Schema())); err != nil {
+				return err
+			}
+		}
+		if !ch.DeadLetters {
+			return nil
 		}
 		letters, err := inbox.ReadStats(ctx, tx)
 		f.inbox = &letters
@@ -96,6 +107,9 @@ func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, 
 	for _, b := range s.live.Buses() {
 		if _, has := f.ByBus[b.Name]; !has {
 			f.ByBus[b.Name] = outbox.Counts{}
+		}
+		if f.Listeners != nil {
+			f.Listeners[b.Name] += 0
 		}
 	}
 	return f, nil
@@ -124,11 +138,22 @@ func (a *metricsAnswer) WriteText(out io.Writer) error {
 		writeCounts(w, name, o.ByBus[name])
 	}
 	writeSlots(w, o.Slots)
+	writeListeners(w, o.Listeners)
 	if i := a.Reliability.Inbox; i != nil {
 		fmt.Fprintf(w, "\ndead letters\t%d\nreplays under way\t%d\nreplayed\t%d\n", i.Dead, i.Requested, i.Replayed)
 	}
 	fmt.Fprintf(w, "\npaused\t%t\nas of\t%s\n", o.Paused, a.AsOf.Format(time.RFC3339Nano))
 	return w.Flush()
+}
+
+func writeListeners(w io.Writer, heard map[string]int) {
+	if heard == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nlistening for\tsessions\n")
+	for _, name := range slices.Sorted(maps.Keys(heard)) {
+		fmt.Fprintf(w, "%s\t%d\n", name, heard[name])
+	}
 }
 
 func writeCounts(w io.Writer, name string, n outbox.Counts) {

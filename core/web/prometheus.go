@@ -44,6 +44,13 @@ func (s *server) prometheus(c *gin.Context, ch lab.Chapter, f outboxFigures) {
 		}
 		registry.MustRegister(retained, active, alarm)
 	}
+	if f.Listeners != nil {
+		listeners := gauge("outbox_listeners", "Sessions that hear what the trigger notifies; 0: the bus is polled.", "bus")
+		for name, n := range f.Listeners {
+			listeners.WithLabelValues(name).Set(float64(n))
+		}
+		registry.MustRegister(listeners)
+	}
 	if i := f.inbox; i != nil {
 		letters := gauge("inbox_dead_letters", "Messages that the listener has given up.", "status")
 		letters.WithLabelValues(inbox.Dead).Set(float64(i.Dead))
