@@ -96,6 +96,30 @@ func TestASlowCoordinatorIsOvertaken(t *testing.T) {
 	}
 }
 
+// Somebody who recovers may have sent the event, without an answer: from then on the
+// order cannot be rolled back.
+func TestWhatWasTakenIsNotTakenBack(t *testing.T) {
+	w := newWorld(t)
+	order := shoptest.Order("nats")
+	b := &shoptest.Bus{Fail: func(bus.Message) error { return errSilence }}
+	slow := &Recovering{*w.coordinator(w.pool, b, nil)}
+	if err := slow.PlaceOrder(t.Context(), order); !errors.Is(err, prepared.ErrInDoubt) {
+		t.Fatal(err)
+	}
+	p, err := prepared.Find(t.Context(), w.pool, w.schema, order.EventID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Recovery{DB: w.pool, Bus: b, BusName: order.Bus, Schema: w.schema}
+	if err := r.settle(t.Context(), p); !errors.Is(err, errSilence) {
+		t.Errorf("the recovery said %v", err)
+	}
+	err = slow.withdraw(t.Context(), slow.Name(order.EventID), order, bus.ErrUnavailable)
+	if orders, doubts := w.left(t, order); !errors.Is(err, prepared.ErrInDoubt) || orders != 0 || doubts != 1 {
+		t.Errorf("%v; %d rows, %d in doubt, want one in doubt", err, orders, doubts)
+	}
+}
+
 // A broker that is away is refused in both ways, and its decision taken back.
 func TestRecoveringRefusesAsWell(t *testing.T) {
 	w := newWorld(t)
