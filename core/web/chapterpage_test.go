@@ -62,6 +62,9 @@ func lostRun(id string) lab.Result {
 		if i >= 12 {
 			e.Trail.Valid, e.Trail.Verdict = audit.False, audit.Verdict{Orders: 1, Lost: 1}
 		}
+		if i == 46 { // whose process was killed
+			e.Answer = "none"
+		}
 		r.Trails = append(r.Trails, e)
 	}
 	return r
@@ -125,7 +128,7 @@ func TestChapterPage(t *testing.T) {
 func TestChapterPageWithARun(t *testing.T) {
 	p := startMeasured(t, lostRun("c0ffee0002"))
 	body := p.page("/chapters/1?run=c0ffee0002", 200)
-	has(t, body, `data-state="done"`, "<strong>40</strong>", "<strong>12</strong>", "12 delivered", "35 lost", "28 too many", `href="/chapters/1?variant=publish-first&amp;bus=inmemory&amp;fault=crash-after-commit"`, `href="/chapters/3?variant=plain&amp;bus=inmemory&amp;fault=crash-after-commit"`, "This loss is the lesson",
+	has(t, body, `data-state="done"`, "<strong>40</strong>", "<strong>12</strong>", "12 delivered", "35 lost", "28 too many", "Answered 201 all the same: 34.", `href="/chapters/1?variant=publish-first&amp;bus=inmemory&amp;fault=crash-after-commit"`, `href="/chapters/3?variant=plain&amp;bus=inmemory&amp;fault=crash-after-commit"`, "This loss is the lesson",
 		"lost 35", `href="/audit/event/0a4f9c1e-52d3-4b6e-9a3f-1c2d3e4f5a6b"`, "publish", `<details id="rest" class="rest" open>`, "counted &lt;in&gt; the tables")
 	if n := strings.Count(body, `href="#s-lost"`); n != 35 {
 		t.Errorf("%d losses are drawn", n)

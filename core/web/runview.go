@@ -2,7 +2,6 @@ package web
 
 import (
 	"errors"
-	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -21,23 +20,24 @@ type runView struct {
 	ID, State, Error, Stage string
 	Placed, Total           int
 
-	Chapter                           int
-	Variant, Bus, Mode, Version       string
-	Fault                             string
-	Seed                              uint64
-	Valid                             audit.Validity
-	Orders, Delivered, Lost           int
-	HasPrediction                     bool
-	Predicted, Gap, Short             int // Gap: how many too many; Short: the other way round
-	PredictedStrip, Strip             template.HTML
-	Counts                            []outcomeCount
-	Lesson                            bool
-	Declared, Differs, Why, FaultText string
-	Broken, AlsoBroken                []string
-	Smallest                          *lab.Smallest
-	Lines                             []page.Source // the marked ones of the lesson
-	AsOf                              time.Time
-	Suggestions                       []suggestion
+	Chapter                       int
+	Variant, Bus, Mode, Version   string
+	Fault                         string
+	Seed                          uint64
+	Valid                         audit.Validity
+	Orders, Delivered, Lost, Told int // Told: lost, and answered with success
+	HasPrediction                 bool
+	Predicted, Gap, Short         int // Gap: how many too many; Short: the other way round
+	PredictedStrip, Strip         template.HTML
+	Counts                        []outcomeCount
+	Lesson                        bool
+	Declared, Differs, Why        string
+	FaultText                     template.HTML
+	Broken, AlsoBroken            []string
+	Smallest                      *lab.Smallest
+	Lines                         []page.Source // the marked ones of the lesson
+	AsOf                          time.Time
+	Suggestions                   []suggestion
 }
 
 // outcomeCount is an outcome and how often it came.
@@ -45,9 +45,6 @@ type outcomeCount struct {
 	Word string
 	N    int
 }
-
-// FaultWords is what the fault really did.
-func (v *runView) FaultWords() string { return v.FaultText }
 
 // Over tells whether the run will not change any more.
 func (v *runView) Over() bool { return v.State == lab.Done || v.State == lab.Failed }
@@ -94,9 +91,9 @@ func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
 	v := &runView{ID: r.ID, State: lab.Done, Chapter: r.Chapter, Variant: r.Variant, Bus: r.Bus, Mode: r.Mode, Version: r.Version,
 		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost,
 		Counts: outcomesOf(r), Declared: r.Declared, Why: r.Why, Broken: r.Not, AlsoBroken: r.AlsoNot, Smallest: r.Smallest,
-		AsOf: r.AsOf, Suggestions: s.suggest(c, r), Strip: strip(res), Total: len(res.Trails), Placed: len(res.Trails)}
+		AsOf: r.AsOf, Suggestions: s.suggest(c, r), Strip: strip(res), Told: told(res), Total: len(res.Trails), Placed: len(res.Trails)}
 	if len(r.Faults) > 0 {
-		v.Fault, v.FaultText = r.Faults[0].Name, faultWords(r.Faults[0])
+		v.Fault, v.FaultText = r.Faults[0].Name, s.faultWords(c, r.Faults[0])
 	}
 	if r.Standard && r.Declared != "" && r.Declared != "n/a" {
 		v.Differs = lab.Agrees(r.Declared, r)
@@ -124,6 +121,16 @@ func outcomesOf(r lab.Report) (list []outcomeCount) {
 	return list
 }
 
+// told counts the lost orders whose client was answered with success.
+func told(res lab.Result) (n int) {
+	for _, t := range res.Trails {
+		if t.Trail.Verdict.Lost > 0 && t.Answer == "created" {
+			n++
+		}
+	}
+	return n
+}
+
 // strip draws what became of each order.
 func strip(res lab.Result) template.HTML {
 	words := make([]string, len(res.Trails))
@@ -144,15 +151,16 @@ func predictedStrip(predicted, orders int) template.HTML {
 	return page.Strip(words)
 }
 
-func faultWords(f lab.FaultReport) string {
+// faultWords says what the fault really did.
+func (s *server) faultWords(c *gin.Context, f lab.FaultReport) template.HTML {
 	if f.Name == "none" {
 		return ""
 	}
-	words := fmt.Sprintf("%s, orders %d to %d, %d hits", f.Name, f.FromOrder, f.ToOrder, f.Hits)
+	words := s.say(c, "verdict.fault", f.Name, f.FromOrder, f.ToOrder, f.Hits)
 	if f.Network > 0 {
-		words += fmt.Sprintf(" (on the network: %d in %.0f ms)", f.Network, f.Ms)
+		words += s.say(c, "verdict.fault.network", f.Network, int(f.Ms))
 	}
-	return words
+	return words + s.say(c, "verdict.stop")
 }
 
 // suggestion is a run that suggests itself after another one.

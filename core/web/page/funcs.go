@@ -48,7 +48,7 @@ func (p *Pages) outcome(l Lang, word string, n ...any) (template.HTML, error) {
 	if word == "n/a" {
 		class = "na"
 	}
-	return template.HTML(fmt.Sprintf(`<span class="outcome is-%s">%s %s%s</span>`, class, sign(word), count, said)), nil
+	return template.HTML(fmt.Sprintf(`<span class="outcome is-%s">%s%s%s</span>`, class, sign(word), count, said)), nil
 }
 
 func clock(at time.Time) template.HTML {

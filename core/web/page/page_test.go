@@ -130,7 +130,7 @@ func TestOutcomesHaveAShapeAndAWord(t *testing.T) {
 	for word, shape := range shapes() {
 		for _, l := range Langs() {
 			html, err := p.outcome(l, word, int64(3))
-			if err != nil || !strings.Contains(string(html), shape+"</svg> 3 ") {
+			if err != nil || !strings.Contains(string(html), shape+"</svg>3 ") {
 				t.Errorf("%s: %s %v", word, html, err)
 			}
 		}

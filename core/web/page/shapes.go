@@ -19,7 +19,7 @@ func shapes() map[string]string {
 	return map[string]string{
 		"delivered":  tick,
 		"ok":         tick,
-		"late":       line("M-5.5 1.5-2.5 4.5 2.5-1M1-5a4 4 0 1 1 .1 0M1-3v2"),
+		"late":       line("M0-6a6 6 0 1 0 .1 0M0-3v3.5l2.5 1.5"),
 		"lost":       line("M-4.5-4.5 4.5 4.5M4.5-4.5-4.5 4.5"),
 		"duplicated": line("M-5.5-2.5h7v7h-7zM-2.5-5.5h8v8"),
 		"phantom":    line("M0-5.5 6 5h-12zM0-1.5v2.5M0 3v.1"),

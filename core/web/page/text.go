@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -37,6 +38,7 @@ func Sections(source, original []byte, link Link) ([]Section, error) {
 	}
 	doc := m.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(ids))))
 	relink(doc, link)
+	joinLines(doc, source)
 	var all []Section
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
 		h, isHeading := n.(*ast.Heading)
@@ -65,7 +67,7 @@ func markdown() goldmark.Markdown {
 		goldmark.WithExtensions(
 			extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignNone)),
 			extension.Strikethrough, extension.Linkify,
-			extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft), extension.WithEscapedSpace())),
+			extension.NewCJK(extension.WithEastAsianLineBreaks(), extension.WithEscapedSpace())),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(codeBlocks{}, 100))),
 	)
@@ -141,6 +143,26 @@ func relink(doc ast.Node, link Link) {
 		}
 		l.Parent().RemoveChild(l.Parent(), l)
 	}
+}
+
+// fullWidth are marks with white of their own: beside them a line break is no blank,
+// whatever stands on its other side.
+const fullWidth = "，。、；：？！（）「」『』《》…"
+
+// joinLines drops line breaks beside full-width marks. Those between two Chinese
+// characters are dropped by the extension; one between a Chinese and a Latin word stays
+// a blank.
+func joinLines(doc ast.Node, source []byte) {
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if t, ok := n.(*ast.Text); ok && entering && t.SoftLineBreak() {
+			last, _ := utf8.DecodeLastRune(t.Segment.Value(source))
+			after, _ := utf8.DecodeRune(source[min(t.Segment.Stop+1, len(source)):])
+			if strings.ContainsRune(fullWidth, last) || strings.ContainsRune(fullWidth, after) {
+				t.SetSoftLineBreak(false)
+			}
+		}
+		return ast.WalkContinue, nil // hence no error
+	})
 }
 
 // inline renders what stands inside a heading.

@@ -9,7 +9,7 @@ const (
 	sample = "# 1 · Title\n\n[other](README.zh-TW.md)\n\n## The story\n\nOne **two**, [code](order.go) and [far](../../docs/x.md).\n\n" +
 		"## Run it, now\n\n```sh\ngo run ./chapters run 1\n```\n\n### Sub\n\n| a | b |\n|:--|---|\n| 1 | 2 |\n\n```go\nfunc f() string { return \"<x>\" } // why\n```\n"
 	// The emphasis stands beside full-width marks: CommonMark alone would show asterisks.
-	chinese = "# 1 · 標題\n\n## 故事\n\n這是\\ **「原子」**\\ 的，\n下一行。\n\n## 執行\n\n文字\n"
+	chinese = "# 1 · 標題\n\n## 故事\n\n這是\\ **「原子」**\\ 的，\n下一行\n也是。之後\ncrash（code\n）。\n\n## 執行\n\n文字\n"
 )
 
 func sections(t *testing.T, text string) []Section {
@@ -50,7 +50,7 @@ func TestChineseText(t *testing.T) {
 	if len(all) != 2 || all[0].ID != "the-story" || all[1].ID != "run-it-now" || all[0].Title != "故事" {
 		t.Fatalf("the anchors are not those of the English text: %+v", all)
 	}
-	if body := string(all[0].Body); !strings.Contains(body, "這是<strong>「原子」</strong>的，下一行。") {
+	if body := string(all[0].Body); !strings.Contains(body, "這是<strong>「原子」</strong>的，下一行也是。之後\ncrash（code）。") {
 		t.Errorf("%q", body)
 	}
 }
