@@ -18,6 +18,8 @@ type claimed struct {
 	full bool      // there may be more
 	idle bool      // nothing of the bus is pending, and who writes will say so
 	at   time.Time // before the lease began
+	took time.Duration
+	from int64 // only rows with a higher id were looked for
 	err  error
 }
 
@@ -30,7 +32,7 @@ const (
 // claim takes rows, and reports each of them, or that there was none. It is not cut
 // short when ctx ends: rows that are leased to nobody would have to wait.
 func (r *Relay) claim(ctx context.Context, w Want) claimed {
-	c := claimed{at: time.Now()}
+	c := claimed{at: time.Now(), from: w.After}
 	for try := 1; ; try++ {
 		c.rows, c.idle, c.err = r.claimOnce(ctx, w)
 		if !again(c.err) || try == claimTries || ctx.Err() != nil {
@@ -39,7 +41,7 @@ func (r *Relay) claim(ctx context.Context, w Want) claimed {
 		r.counts.claimRetries.Add(1)
 		sleep(ctx, Backoff{Base: claimPause, Jitter: 0.5}.Delay(try))
 	}
-	c.full = len(c.rows) == w.Limit
+	c.full, c.took = len(c.rows) == w.Limit, time.Since(c.at)
 	if c.err != nil {
 		c.err = fmt.Errorf("outbox: claim: %w", c.err)
 		return c
@@ -118,6 +120,9 @@ func (r *Relay) landed(c claimed) {
 		return
 	}
 	r.lane.dbErrors, r.lane.claimed = 0, c.at
+	if c.from == 0 {
+		r.lane.sweepTook = c.took
+	}
 	r.lane.advance(c.rows, c.full)
 	r.lane.take(c.rows, c.at)
 	if len(c.rows) > 0 {

@@ -23,7 +23,8 @@ type Config struct {
 	Batch int
 	// Poll is how long the relay waits when nothing is due. Every so often a claim
 	// also looks for rows with low ids, so this is how late a row may be found that
-	// was committed late or whose lease has run out. Default: 500 ms.
+	// was committed late or whose lease has run out, or twenty times as long as such a
+	// look takes, where that is more. Default: 500 ms.
 	Poll time.Duration
 	// Waker wakes the relay when a row is written; somebody has to Run it. While it
 	// hears, and nothing of the bus is pending, the relay waits for Idle instead of

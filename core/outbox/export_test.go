@@ -7,5 +7,9 @@ const (
 	LeasedClaim = leasedClaim
 	NoSort      = noSort
 	EndClaim    = endClaim
+	LeasedSent  = leasedSent
 	AnyPending  = anyPending
 )
+
+// Sent is the statement that marks rows of a plain claim.
+func Sent() string { return plainStatements().sent }

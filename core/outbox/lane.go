@@ -5,13 +5,14 @@ import "time"
 // lane is what a relay remembers of its bus between two cycles. It belongs to the
 // goroutine of Step or Run.
 type lane struct {
-	cursor   int64     // the claims have come this far
-	full     bool      // the last claim took all it could: there is a backlog
-	swept    time.Time // when a claim last began from 0
-	claimed  time.Time // when the last claim began
-	flight   map[int64]time.Time
-	trouble  int // publishes in a row that point at the broker
-	dbErrors int // database errors in a row
+	cursor    int64         // the claims have come this far
+	full      bool          // the last claim took all it could: there is a backlog
+	swept     time.Time     // when a claim last began from 0
+	claimed   time.Time     // when the last claim began
+	sweepTook time.Duration // the last of them
+	flight    map[int64]time.Time
+	trouble   int // publishes in a row that point at the broker
+	dbErrors  int // database errors in a row
 }
 
 // lookBack is how far behind the cursor a claim begins. Ids are not commit order:
@@ -21,6 +22,10 @@ type lane struct {
 // In a backlog it would be read again for every batch; there the sweep is enough.
 const lookBack = 1000
 
+// sweepShare keeps sweeps to a twentieth of the time: while somebody holds a snapshot a
+// sweep reads all that has been sent since, and takes longer and longer.
+const sweepShare = 20
+
 // want says what the next claim is after. A lane in trouble asks for its oldest row
 // alone. Else a claim begins near the cursor, and once in a poll interval from 0.
 func (l *lane) want(cfg Config, bus string) Want {
@@ -28,7 +33,7 @@ func (l *lane) want(cfg Config, bus string) Want {
 	switch now := time.Now(); {
 	case l.trouble > 0:
 		w.Limit = 1
-	case now.Sub(l.swept) < cfg.Poll:
+	case now.Sub(l.swept) < max(cfg.Poll, sweepShare*l.sweepTook):
 		w.After = l.cursor
 		if !l.full {
 			w.After = max(0, l.cursor-lookBack)

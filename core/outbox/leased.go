@@ -87,7 +87,7 @@ const (
 	leasedSent = `
 WITH mine AS (DELETE FROM outbox_claims WHERE token = $2 RETURNING token)
 UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
-WHERE id = ANY ($1) AND status = 'pending' AND EXISTS (SELECT FROM mine)`
+WHERE id = ANY ($1) AND status || '' = 'pending' AND EXISTS (SELECT FROM mine)`
 
 	endClaim  = `DELETE FROM outbox_claims WHERE token = $1`
 	holdClaim = `SELECT FROM outbox_claims WHERE token = $1 FOR UPDATE`

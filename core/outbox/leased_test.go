@@ -188,7 +188,9 @@ func TestADeadWorkersRowsComeBack(t *testing.T) {
 		t.Fatalf("%+v: a live lease was not respected", res)
 	}
 	expire(t, pool)
-	if res := step(t, r); res.Sent != len(dead) || with(t, pool, "sent", 0) != 4 {
+	var res outbox.Result
+	await(t, func() bool { res = step(t, r); return res.Claimed > 0 })
+	if res.Sent != len(dead) || with(t, pool, "sent", 0) != 4 {
 		t.Errorf("%+v, want the dead worker's rows, without an attempt", res)
 	}
 }

@@ -11,7 +11,7 @@
 // repeats. No function here deletes or forgets a row that has not been sent.
 //
 // The package needs the tables of the migrations 00301, 00401 and (for Leased)
-// 00501. Names are unqualified: they resolve by the connection's search_path.
+// 00502. Names are unqualified: they resolve by the connection's search_path.
 package outbox
 
 import (

@@ -47,7 +47,7 @@ func plainStatements() statements {
 	return statements{
 		sent: `
 UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
-WHERE id = ANY ($1) AND status = 'pending'`,
+WHERE id = ANY ($1) AND status || '' = 'pending'`,
 		deferred: `UPDATE outbox o SET last_error = e.error` + plainMarked,
 		retried: `
 UPDATE outbox o SET attempts = o.attempts + 1, last_error = e.error,
@@ -59,7 +59,7 @@ UPDATE outbox o SET status = 'failed', attempts = o.attempts + 1, last_error = e
 
 const plainMarked = `
 FROM unnest($1::bigint[], $2::int[], $3::text[], $4::float8[]) AS e (id, attempts, error, delay)
-WHERE o.id = e.id AND o.status = 'pending' AND o.attempts = e.attempts`
+WHERE o.id = e.id AND o.status || '' = 'pending' AND o.attempts = e.attempts`
 
 // The statistics of a queue are nearly always wrong: taken while it was empty, they
 // promise so few pending rows that reading all of them and sorting looks cheap, and

@@ -223,3 +223,26 @@ func TestAHeldSnapshotHardlySlowsTheRelay(t *testing.T) {
 		t.Errorf("a held snapshot slows the relay from %.0f to %.0f events/s", before, during)
 	}
 }
+
+// A settlement finds its rows by their ids, also where the statistics promise next to no
+// pending row: through the partial index it would read every pending one.
+func TestASettlementGoesByID(t *testing.T) {
+	for name, sql := range map[string]string{"plain": outbox.Sent(), "leased": strings.ReplaceAll(outbox.LeasedSent, "$2", "1")} {
+		pool, _ := pgtest.Schema(t, 5)
+		exec(t, pool, `ALTER TABLE outbox SET (autovacuum_enabled = false)`)
+		rows(t, pool, 20_000, 0, "sent")
+		exec(t, pool, `ANALYZE outbox`)
+		rows(t, pool, 5_000, 100, "sent")
+		found, err := pool.Query(t.Context(), `EXPLAIN `+sql, []int64{20_100, 20_200, 20_300, 20_400})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(found, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan := strings.Join(lines, "\n"); !strings.Contains(plan, "outbox_pkey on outbox") || strings.Contains(plan, "outbox_pending") {
+			t.Errorf("%s: the settlement does not go by id:\n%s", name, plan)
+		}
+	}
+}

@@ -61,8 +61,10 @@ type Mark struct {
 }
 
 // statements are the SQL of the fates. $1 holds the ids; all but sent have attempts,
-// errors and delays in seconds as $2 to $4. Statuses are literals throughout: as
-// parameters they would hide from the planner that the partial index fits.
+// errors and delays in seconds as $2 to $4. The rows are found by their ids: "status
+// = 'pending'" would let the planner read the whole partial index and pick the ids out of
+// it, because it believes that next to nothing is pending. Hence the || ”, which hides
+// from it that the index fits.
 type statements struct{ sent, deferred, retried, parked string }
 
 // settle carries a settlement out: alone where there is one fate, which is the
