@@ -61,7 +61,8 @@ func up(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, dir string, level
 	}
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
-	p, err := goose.NewProvider(goose.DialectPostgres, db, sub)
+	// A file may come between two that were applied long ago: each chapter has numbers of its own.
+	p, err := goose.NewProvider(goose.DialectPostgres, db, sub, goose.WithAllowOutofOrder(true))
 	if err != nil {
 		return err
 	}

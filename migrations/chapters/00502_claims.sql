@@ -3,6 +3,11 @@
 -- second version of every event.
 
 -- +goose Up
+-- Number 00501 had the lease in each row. Where it was applied its columns go, and what
+-- was leased is pending.
+ALTER TABLE outbox DROP COLUMN IF EXISTS lease_until, DROP COLUMN IF EXISTS lease_token;
+DROP SEQUENCE IF EXISTS outbox_leases;
+
 -- Half of each page stays free, so that the version that says "sent" lands beside the
 -- pending one and a batch dirties half as many pages.
 ALTER TABLE outbox SET (fillfactor = 50);
