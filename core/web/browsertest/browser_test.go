@@ -59,9 +59,9 @@ type tab struct {
 
 const (
 	// tabLimit is how long a test may use its tab.
-	tabLimit = 90 * time.Second
+	tabLimit = 5 * time.Minute
 	// soon is how long a page may take for what it has to do at once, on two busy cores.
-	soon = 15 * time.Second
+	soon = 20 * time.Second
 )
 
 // tab opens a window of 1280 by 900.
@@ -82,6 +82,13 @@ func (d *desk) tabAt(t *testing.T, origin string) *tab {
 	}
 	p.width(1280)
 	return p
+}
+
+// in is the same tab for a part of the test.
+func (p *tab) in(t *testing.T) *tab {
+	part := *p
+	part.t = t
+	return &part
 }
 
 // width sets the window's width; the height stays that of a laptop.
@@ -113,7 +120,10 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // open loads a path of the playground.
 func (p *tab) open(path string) {
 	p.t.Helper()
-	if err := chromedp.Do(p.ctx, chromedp.Navigate(p.origin+path)); err != nil {
+	p.at(path)
+	ctx, cancel := context.WithTimeout(p.ctx, soon)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Navigate(p.origin+path)); err != nil {
 		p.t.Fatalf("%s: %v", path, err)
 	}
 }

@@ -27,7 +27,9 @@ func (d *desk) keyboard(t *testing.T) {
 			p.settled()
 			p.quickly()
 			p.choose("bus", bus)
-			p.choose("fault", fault)
+			if got := ask[string](p, "document.getElementById('fault').value"); got != fault {
+				t.Errorf("on %s the form offers %s, want %s", bus, got, fault)
+			}
 			p.tabTo("#prediction")
 			p.press("2", "0", kb.Enter)
 			d.reads(p, bus, 20)

@@ -26,9 +26,9 @@ func TestPages(t *testing.T) {
 		name string
 		test func(*testing.T)
 	}{
-		{"screenshots", d.screenshots}, {"routes", d.routes}, {"look", d.look}, {"narrow", d.narrow}, {"still", d.still},
+		{"screenshots", d.screenshots}, {"routes", d.routes}, {"look", d.look},
 		{"switches", d.switches}, {"projector", d.projector}, {"keyboard", d.keyboard}, {"withoutScripts", d.withoutScripts},
-		{"resume", d.resume}, {"hands", d.hands},
+		{"resume", d.resume}, {"hands", d.hands}, {"export", d.export},
 	} {
 		t.Run(part.name, func(t *testing.T) { t.Parallel(); part.test(t) })
 	}

@@ -19,6 +19,7 @@ type record struct {
 	origin string
 
 	mu       sync.Mutex
+	where    string // the path that was opened last
 	problems []string
 	allowed  []*regexp.Regexp
 	bytes    map[string]int // transferred, by request
@@ -62,7 +63,7 @@ func (r *record) request(e *network.EventRequestWillBeSent) {
 }
 
 func (r *record) problem(format string, args ...any) {
-	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+	r.problems = append(r.problems, r.where+": "+fmt.Sprintf(format, args...))
 }
 
 func arguments(args []*runtime.RemoteObject) (s string) {
@@ -84,6 +85,13 @@ func (r *record) allow(pattern string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.allowed = append(r.allowed, regexp.MustCompile(pattern))
+}
+
+// at notes what is opened, for what the browser says next.
+func (r *record) at(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.where = path
 }
 
 // forget starts a new count of what is transferred.

@@ -23,7 +23,7 @@ func (d *desk) switchAll(p *tab) {
 	}
 	p.click("button[name=view][value=projector]")
 	p.until("the projector's type", "document.documentElement.dataset.view === 'projector' && parseFloat(getComputedStyle(document.documentElement).fontSize) >= 20")
-	p.open(d.path(d.pages()[len(d.pages())-1]))
+	p.open("/buses")
 	p.until("the switches to stand where they were", "document.documentElement.lang === 'zh-TW' && document.documentElement.dataset.theme === 'dark' && document.documentElement.dataset.view === 'projector'")
 	p.click("button[name=view][value=screen]")
 	p.until("the screen's type", "!document.documentElement.dataset.view")
@@ -39,16 +39,22 @@ func (d *desk) switchAll(p *tab) {
 // darkGround adds up red, green and blue of the background.
 const darkGround = `getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) < 200`
 
-// projector: large type and high contrast, on every page, and nothing is cut off.
+// projector: large type and high contrast (7 to 1) on every page, and nothing is cut off.
 func (d *desk) projector(t *testing.T) {
 	p, axe := d.tab(t), axe(t)
 	p.open("/")
 	p.click("button[name=view][value=projector]")
 	p.until("the projector's type", "document.documentElement.dataset.view === 'projector'")
 	for _, c := range d.pages() {
-		p.open(d.path(c))
-		p.settled()
-		p.fits(c.name)
-		p.accessible(axe, "color-contrast-enhanced")
+		if c.like {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			p := p.in(t)
+			p.open(d.path(c))
+			p.settled()
+			p.fits()
+			p.accessible(axe, "color-contrast-enhanced")
+		})
 	}
 }
