@@ -26,6 +26,7 @@ type playground struct {
 	t        *testing.T
 	live     *lab.Live
 	contract *contract // every answer is held against it
+	sampler  *web.Sampler
 	url      string
 	db       string // DATABASE_URL
 
@@ -56,7 +57,8 @@ func start(t *testing.T, change ...func(*web.Options)) *playground {
 	}
 	p.live = live
 	p.run()
-	var o web.Options
+	p.sampler = web.NewSampler(live)
+	o := web.Options{Sampler: p.sampler}
 	for _, f := range change {
 		f(&o)
 	}

@@ -36,13 +36,12 @@ func (l *later) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comma
 // What it shows is stored by the test.
 func startWithResults(t *testing.T, claims ...lab.Claim) (*playground, *later) {
 	t.Helper()
-	db, sampler := &later{}, &web.Sampler{}
+	db := &later{}
 	p := start(t, func(o *web.Options) {
 		o.Lab = &web.Lab{Results: db, Queue: lab.NewQueue(&lab.Lab{Chapters: []lab.Chapter{naiveChapter(nil, nil), outboxChapter()},
 			Bus: func(string) (lab.BusInfo, string, error) { return lab.BusInfo{Mode: "memory"}, "", nil }}, db)}
-		o.Claims, o.Sampler = claims, sampler
+		o.Claims = claims
 	})
-	*sampler = *web.NewSampler(p.live) //nolint:govet // nobody uses it yet
 	pool, err := pg.Open(p.db, pg.PlaygroundSchema, pg.Options{MaxConns: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -249,4 +248,26 @@ func claimPages(t *testing.T, p *playground) {
 	p.wantProblem(p.post("/claims/nothing", ""), 404, "claim_unknown")
 	p.wantProblem(p.post("/claims/loses?bus=pigeon", ""), 400, "unknown_bus")
 	p.wantProblem(p.post("/claims/loses", ""), 429, "queue_full")
+}
+
+func TestMetricsShowHowTheFiguresMoved(t *testing.T) {
+	p := start(t)
+	if body := p.page("/metrics", 200); strings.Contains(body, `class="chart"`) {
+		t.Error("there is a chart before anything was sampled")
+	}
+	p.want(p.post("/demo/chaos/pause-outbox", ""), 200)
+	p.want(p.post(place, anOrder), 201)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { p.sampler.Run(ctx); close(ended) }()
+	p.until("two samples are there", func() bool { return strings.Contains(p.page("/metrics", 200), `class="chart"`) })
+	body := p.page("/metrics", 200)
+	shows(t, "metrics", body, `id="chart-pending-title"`, `id="chart-lag-title"`, `id="chart-rate-title"`, "The worker is paused.",
+		"inmemory: from 1 to 1, newest 1.", "<td>1</td>")
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(15 * time.Second):
+		t.Error("the sampler does not end with its context")
+	}
 }

@@ -2,7 +2,7 @@
 // the verdict; this only fetches it. Without this file the form leads to the run's page.
 const form = document.getElementById("experiment");
 const live = document.getElementById("live");
-const own = location.pathname.startsWith("/runs/");
+const own = /^\/(runs|r)\//.test(location.pathname);
 
 function say(text) { if (live) live.textContent = text; }
 
