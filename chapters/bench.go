@@ -137,6 +137,7 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 	o.RowByRow = func(db *pgxpool.Pool, b bus.Bus, busName string) func(context.Context) (int, error) {
 		return (&outbox.Worker{DB: db, Bus: b, BusName: busName, Log: slog.New(slog.DiscardHandler)}).Step
 	}
+	o.Log = true
 	profile := relayProfile{path: o.profile}
 	d, err := measure.Drain(ctx, o.Config, profile.stage)
 	if err := errors.Join(err, profile.stop()); err != nil {

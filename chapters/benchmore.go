@@ -29,7 +29,7 @@ func benchLatencyCommand() *cobra.Command {
 		Long: "Places orders at a steady rate and takes the time from each COMMIT to the moment at\n" +
 			"which a consumer holds the event: with a relay that polls every 500, 100 and 50 ms,\n" +
 			"with one that the producer wakes (wake), and with one that a trigger notifies\n" +
-			"(notify). At rest: statements a second, idle.",
+			"(notify), and with one that reads the log (log). At rest: statements a second, idle.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return benchLatency(cmd.Context(), cmd.OutOrStdout(), o)
 		},
@@ -54,7 +54,7 @@ func (o latencyOptions) wakers() []measure.Waker {
 		return []measure.Waker{measure.Notify(o.gap)}
 	}
 	return []measure.Waker{measure.Poll(500 * time.Millisecond), measure.Poll(100 * time.Millisecond),
-		measure.Poll(50 * time.Millisecond), measure.Wake(), measure.Notify(0)}
+		measure.Poll(50 * time.Millisecond), measure.Wake(), measure.Notify(0), measure.Log()}
 }
 
 // delayedResult is a latency with what it was measured on.

@@ -16,6 +16,9 @@ func (r benchResult) write(out io.Writer) error {
 	fmt.Fprintf(w, "bare loop\t%.0f events/s\tthe relay is %.2f of it\n", r.ReferencePerSecond, r.EventsPerSecond/r.ReferencePerSecond)
 	fmt.Fprintf(w, "bus alone\t%.0f events/s\tthe relay is %.2f of it\n", r.RawPerSecond, r.EventsPerSecond/r.RawPerSecond)
 	fmt.Fprintf(w, "row by row\t%.0f events/s\tthe relay is %.1f times it\n", r.RowByRowPerSecond, r.EventsPerSecond/r.RowByRowPerSecond)
+	if r.LogPerSecond > 0 {
+		fmt.Fprintf(w, "log\t%.0f events/s\tread by chapter 8's relay: %.1f times the relay above\n", r.LogPerSecond, r.LogPerSecond/r.EventsPerSecond)
+	}
 	fmt.Fprintf(w, "memory\t%.0f objects allocated for each event, by the relay and the driver\n", r.AllocsPerEvent)
 	fmt.Fprintf(w, "settings\t%d rows, batch %d, %d workers, %d bytes\n", r.Rows, r.Batch, r.Workers, r.PayloadBytes)
 	fmt.Fprintf(w, "durability\t%s\n", r.Durability)

@@ -69,7 +69,7 @@ func lane(d lab.Deps) cdc.Lane { return cdc.Lane{Schema: d.Schema, Bus: d.BusNam
 
 func prepare(ctx context.Context, d lab.Deps) error {
 	err := cdc.Prepare(ctx, d.ConnConfig(), lane(d))
-	if errors.Is(err, cdc.ErrUnsupported) {
+	if errors.Is(err, cdc.ErrUnsupported) || errors.Is(err, cdc.ErrNotYet) {
 		return fmt.Errorf("%w: %w", lab.ErrChapterOff, err)
 	}
 	return err

@@ -36,6 +36,8 @@ type Config struct {
 	Workers int
 	// PayloadBytes is the size of an event's JSON. Default: 200.
 	PayloadBytes int
+	// Log sets chapter 8's relay beside the other one in a drain.
+	Log bool
 	// RowByRow, if there is one, makes a worker that sends and marks one row at a time;
 	// its step says how many rows it has claimed. A drain sets it beside the relay, with
 	// 2,000 rows at most.

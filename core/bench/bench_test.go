@@ -38,9 +38,14 @@ func config(t testing.TB, busName string) bench.Config {
 func TestDrainCountsWhatArrived(t *testing.T) {
 	for _, name := range brokers.Names() {
 		t.Run(name, func(t *testing.T) {
-			d, err := bench.Drain(t.Context(), config(t, name), func(stage string) { t.Log(stage) })
+			c := config(t, name)
+			c.Log = name == "redis"
+			d, err := bench.Drain(t.Context(), c, func(stage string) { t.Log(stage) })
 			if err != nil {
 				t.Fatal(err)
+			}
+			if c.Log != (d.LogPerSecond > 0) {
+				t.Errorf("%.0f events/s from the log", d.LogPerSecond)
 			}
 			if d.Lost != 0 || d.Duplicated != 0 || d.Stuck != 0 || d.Rows != 700 {
 				t.Errorf("%+v, want 700 rows, none lost, duplicated or stuck", d)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/core/cdc"
 	"outboxplayground/core/outbox"
 )
 
@@ -29,6 +30,10 @@ type Drained struct {
 	RawPerSecond float64 `json:"raw_publish_per_s"`
 	// RowByRowPerSecond is the rate of Config.RowByRow; 0 where there is none.
 	RowByRowPerSecond float64 `json:"row_by_row_per_s,omitempty"`
+	// LogPerSecond is the rate of chapter 8's relay, which reads the same backlog from
+	// the log of the database: until its slot has passed it. 0 without Config.Log, and
+	// where the log cannot be read.
+	LogPerSecond float64 `json:"log_per_s,omitempty"`
 	// AllocsPerEvent is how many objects this process allocated while the relay ran,
 	// driver and all, divided by the events.
 	AllocsPerEvent float64 `json:"allocs_per_event"`
@@ -71,6 +76,12 @@ func Drain(ctx context.Context, c Config, tell func(stage string)) (d Drained, e
 		tell(stage.name)
 		if err := stage.do(ctx, &d); err != nil {
 			return d, fmt.Errorf("bench: %s: %w", stage.name, err)
+		}
+	}
+	if c.Log {
+		tell("the relay that reads the log")
+		if err := c.logDrain(ctx, &d); err != nil && !errors.Is(err, cdc.ErrUnsupported) {
+			return d, fmt.Errorf("bench: the log: %w", err)
 		}
 	}
 	return d, nil

@@ -115,14 +115,18 @@ func (s *site) latency(ctx context.Context, l Load, d *Delayed) error {
 	}
 	defer pool.Close()
 	p := &producer{site: s, committed: make(chan struct{}, 1)}
+	lane := Lane{Pool: pool, Bus: s.buses[0], Name: s.Bus, Schema: s.schema, Rows: s.Batch, Committed: p.committed}
+	if l.Waker.Prepare != nil {
+		if err := l.Waker.Prepare(ctx, lane); err != nil {
+			return err
+		}
+	}
 	in := newArrivals()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	g, running := errgroup.WithContext(running)
 	g.Go(func() error { return s.buses[1].Subscribe(running, timed, group, in.take) })
-	g.Go(func() error {
-		return l.Waker.Run(running, Lane{Pool: pool, Bus: s.buses[0], Name: s.Bus, Schema: s.schema, Rows: s.Batch, Committed: p.committed})
-	})
+	g.Go(func() error { return l.Waker.Run(running, lane) })
 	err = p.measure(running, l, in, queries, d)
 	stop()
 	return errors.Join(g.Wait(), err)
@@ -154,7 +158,10 @@ func (p *producer) measure(ctx context.Context, l Load, in *arrivals, queries *q
 	if err := p.place(ctx, p.Rows, l.Rate); err != nil {
 		return err
 	}
-	err := errors.Join(in.until(ctx, warm+p.Rows, more), p.settled(ctx))
+	err := in.until(ctx, warm+p.Rows, more)
+	if err == nil && !l.Waker.Unmarked {
+		err = p.settled(ctx)
+	}
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,10 @@ type Waker struct {
 	Name string
 	// Level is the chapter whose table it needs. Default: 5.
 	Level int
+	// Prepare makes what it needs before the first order. Default: nil, nothing.
+	Prepare func(ctx context.Context, l Lane) error
+	// Unmarked: it marks no row as sent. What has arrived is all there is to wait for.
+	Unmarked bool
 	// Run sends what is committed on the lane until ctx ends, and returns nil then.
 	Run func(ctx context.Context, l Lane) error
 }

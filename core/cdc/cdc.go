@@ -36,6 +36,10 @@ type Querier interface {
 // says how that is changed.
 var ErrUnsupported = errors.New("the log of this PostgreSQL cannot be read")
 
+// ErrNotYet: a new slot waits for every transaction that is open on the server, prepared
+// ones included, and one has been open for longer than Prepare may wait.
+var ErrNotYet = errors.New("a transaction that is open keeps a slot from being made")
+
 // Lane is the events of one bus in one schema.
 type Lane struct {
 	// Schema holds the outbox, and begins the names of all that is global in Postgres.

@@ -66,7 +66,7 @@ func patience(ctx context.Context) time.Duration {
 // before it was made: call Prepare before the first event. Where it has to make a slot
 // again, the events in between are lost to every reader; the table slots says since when.
 //
-// ErrUnsupported says what the server lacks.
+// ErrUnsupported says what the server lacks; ErrNotYet may be over in a moment.
 func Prepare(ctx context.Context, cfg *pgx.ConnConfig, l Lane) error {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -159,7 +159,7 @@ func (l Lane) makeSlot(ctx context.Context, conn *pgx.Conn, slot string) error {
 	case errors.As(err, &said) && said.Code == "53400":
 		return fmt.Errorf("%w: all its slots are in use; raise max_replication_slots and max_wal_senders, or drop some", ErrUnsupported)
 	case errors.As(err, &said) && said.Code == "57014":
-		return fmt.Errorf("%w: a new slot waits for every open transaction, and one has been open for too long; look into pg_stat_activity and pg_prepared_xacts", ErrUnsupported)
+		return fmt.Errorf("%w; look into pg_stat_activity and pg_prepared_xacts, end it, and try again", ErrNotYet)
 	case err != nil:
 		return err
 	}
