@@ -96,6 +96,9 @@ func committed(c *gin.Context, r request, took time.Duration) *placed {
 	}
 	if r.chapter.Outbox {
 		a.Note = "order and outbox row are committed together; the worker publishes at its next poll, unless it is paused"
+		if r.chapter.Listens {
+			a.Note = "order and outbox row are committed together; the commit has called the worker, which publishes now, unless it is paused"
+		}
 	}
 	a.Next = append(a.Next, next{"let one fail before COMMIT", curl(c, http.MethodPost, "/demo/place-order",
 		"user_id", "u1", "items", "A,B", "fail", "1", "chapter", strconv.Itoa(a.Chapter), "bus", a.Bus)})
