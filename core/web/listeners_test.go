@@ -12,7 +12,9 @@ import (
 // has 0, and a chapter where nobody is meant to listen has no gauge.
 func TestMetricsTellWhoListens(t *testing.T) {
 	p := start(t)
-	gauge := func(bus string) string { return p.get("/metrics?chapter=6").text("reliability.outbox.listeners." + bus) }
+	gauge := func(bus string) string {
+		return p.get("/metrics?chapter=6").text("reliability.outbox.listeners." + bus)
+	}
 	if gauge("inmemory") != "0" || gauge("redis") != "0" {
 		t.Errorf("nobody listens: %s", p.get("/metrics?chapter=6").body)
 	}
