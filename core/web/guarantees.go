@@ -39,11 +39,7 @@ func (s *server) guarantees(c *gin.Context) {
 		fail(c, p)
 		return
 	}
-	names := []string{}
-	for _, b := range s.live.Buses() {
-		names = append(names, b.Name)
-	}
-	cells, err := lab.Guarantees(c.Request.Context(), s.opt.Lab.Results, s.live.Chapters(), names)
+	cells, err := s.allCells(c)
 	if err != nil {
 		fail(c, s.failed(c, err))
 		return

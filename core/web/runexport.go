@@ -1,0 +1,48 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"outboxplayground/core/lab"
+	"outboxplayground/core/web/page"
+	"outboxplayground/core/web/picture"
+)
+
+// exportRun is a finished run as one file that needs nothing else: styles and the
+// stepping of the timeline are inside, links lead back to this playground.
+func (s *server) exportRun(c *gin.Context) {
+	id := c.Param("run")
+	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
+	switch {
+	case errors.Is(err, lab.ErrNoRun):
+		fail(c, unknownRun(id))
+		return
+	case err != nil:
+		fail(c, s.failed(c, err))
+		return
+	}
+	d := &runPage{runView: s.viewResult(c, res), Report: &res.Report, Page: 1}
+	d.tell(s, c, res)
+	for _, e := range res.Trails {
+		d.Events = append(d.Events, runEvent{e.Order, e.Trail.EventID, picture.Fate(e), e.Answer})
+	}
+	raw, err := json.MarshalIndent(res.Report, "", "  ")
+	if err != nil {
+		fail(c, s.failed(c, err))
+		return
+	}
+	d.JSON = string(raw)
+	var b bytes.Buffer
+	if err := s.pages.WriteAlone(&b, "result", readerOf(c), page.View{Title: s.say(c, "run.title", id), Data: d, Wide: true}, "timeline.js"); err != nil {
+		fail(c, s.failed(c, err))
+		return
+	}
+	c.Header("Content-Disposition", `attachment; filename="run-`+id+`.html"`)
+	c.Data(http.StatusOK, "text/html; charset=utf-8", []byte(strings.ReplaceAll(b.String(), ` href="/`, ` href="`+base(c)+"/")))
+}
