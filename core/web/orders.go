@@ -97,9 +97,9 @@ func committed(c *gin.Context, r request, took time.Duration) *placed {
 	if r.chapter.Outbox {
 		a.Note = "order and outbox row are committed together; the worker publishes at its next poll, unless it is paused"
 		if r.chapter.Log {
-		a.Note = "the order is committed, and with it its event stands in the log; the relay reads it there, unless it is paused"
-	}
-	if r.chapter.Listens {
+			a.Note = "the order is committed, and with it its event stands in the log; the relay reads it there, unless it is paused"
+		}
+		if r.chapter.Listens {
 			a.Note = "order and outbox row are committed together; the commit has called the worker, which publishes now, unless it is paused"
 		}
 	}
