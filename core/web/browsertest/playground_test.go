@@ -66,7 +66,7 @@ func startPlayground(t *testing.T) *playground {
 // comes out of the cache.
 func build(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "playground")
+	start, program := time.Now(), filepath.Join(t.TempDir(), "playground")
 	args := []string{"build", "-buildvcs=false", "-o", program}
 	if raced {
 		args = append(args, "-race")
@@ -74,6 +74,7 @@ func build(t *testing.T) string {
 	if out, err := exec.Command("go", append(args, "outboxplayground/chapters")...).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
+	t.Logf("built in %v", time.Since(start).Round(time.Second))
 	return program
 }
 
