@@ -10,7 +10,6 @@
 // axe.min.js; ./infra/test brings all three. What is missing skips the tests with the
 // reason, and fails them where CI=true.
 //
-//	. the environment of ./infra/test is not needed: go test ./core/web/browsertest
-//	go test ./core/web/browsertest -run 'TestPages/keyboard' -v
-//	SCREENSHOTS=/tmp/shots go test ./core/web/browsertest -run TestPages/screenshots
+//	go test ./core/web/browsertest -run TestPages/keyboard -v
+//	SCREENSHOTS=/tmp go test ./core/web/browsertest -run TestPages/screenshots
 package browsertest
