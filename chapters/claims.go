@@ -8,8 +8,8 @@ import (
 
 // claims lists the article's sentences that can be tried, in its own order. None of
 // them has a verdict here: each says which cells it rests on and how these are read.
-func claims(live *lab.Live) []lab.Claim {
-	return slices.Concat(claimsOfTheProblem(), claimsOfTheOutbox(), claimsMeasured(live), claimsOfTheWorker(), claimsOfTheRest())
+func claims(live *lab.Live, l *lab.Lab) []lab.Claim {
+	return slices.Concat(claimsOfTheProblem(), claimsTimed(l), claimsOfTheOutbox(), claimsMeasured(live), claimsOfTheWorker(), claimsOfTheRest())
 }
 
 // when turns a condition into a judgement.
@@ -50,6 +50,21 @@ func claimsOfTheProblem() []lab.Claim {
 		Judge: func(r []lab.Report) lab.Holds {
 			return when(r[0].Measured.Lost > 0 && r[0].Measured.Refused == 0)
 		},
+	}, {
+		ID: "coordinator-dies", Section: "§2",
+		Text: lab.Text{En: "When the coordinator of a two-phase commit dies in between, nobody knows whether to commit or to roll back, and a person has to step in.",
+			ZhTW: "2PC 的 coordinator 中途掛掉時，沒人知道該 commit 還是 rollback，需要人工介入。"},
+		Cells: []lab.Cell{cellOf(9, "two-phase", "crash-after-publish"), cellOf(9, "recovering", "crash-after-publish")},
+		Judge: func(r []lab.Report) lab.Holds {
+			inDoubt := r[0].Measured.Phantom+r[0].Measured.Stuck > 0
+			if healed := r[1].Measured; inDoubt && healed.Phantom+healed.Stuck+healed.Lost == 0 {
+				return lab.Partly
+			}
+			return when(inDoubt)
+		},
+		Because: map[lab.Standing]lab.Text{lab.Refined: {
+			En:   "True of a coordinator without a log. One that has written down its decision beforehand can finish by itself when it is back, and what it wrote down is an outbox.",
+			ZhTW: "沒有 log 的 coordinator 確實如此。事先把決定寫下來的 coordinator，恢復後能自己收尾；而它寫下的東西，就是一個 outbox。"}},
 	}}
 }
 
@@ -95,12 +110,6 @@ func claimsOfTheOutbox() []lab.Claim {
 
 func claimsOfTheWorker() []lab.Claim {
 	return []lab.Claim{{
-		ID: "partial-index", Section: "§5",
-		Text: lab.Text{En: "With the partial index the cost of a poll depends on the pending rows only, however many were sent.",
-			ZhTW: "有了 partial index，每次 poll 的成本只跟 pending 的 row 數有關，sent 再多都無關。"},
-		How: lab.Text{En: "No run measures this. The index in the article is on (status, created_at), while its worker orders by id; chapter 3 says what that costs.",
-			ZhTW: "沒有任何實驗在量這件事。文章的 index 建在 (status, created_at)，worker 卻 ORDER BY id；第 3 章說明了代價。"},
-	}, {
 		ID: "skip-locked", Section: "§5",
 		Text: lab.Text{En: "FOR UPDATE SKIP LOCKED keeps two workers from sending the same row.",
 			ZhTW: "FOR UPDATE SKIP LOCKED 讓兩個 worker 不會送到同一筆。"},

@@ -19,7 +19,7 @@ func (st *stage) server(l net.Listener, stopping <-chan struct{}) *http.Server {
 	host, _, _ := net.SplitHostPort(l.Addr().String()) // a listener's address has both
 	return &http.Server{
 		Handler: web.New(st.live, web.Options{Hosts: []string{host}, Log: stderrLog(), Race: st.race, Stopping: stopping,
-			Lab: &web.Lab{Queue: st.queue, Results: st.results}, Claims: claims(st.live), Sampler: st.sampler}),
+			Lab: &web.Lab{Queue: st.queue, Results: st.results}, Claims: claims(st.live, st.lab), Sampler: st.sampler}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
 		WriteTimeout:      3 * time.Minute, // a race answers when it is over

@@ -37,6 +37,12 @@ type Claimed struct {
 	Postgres string  `json:"postgres"`
 }
 
+// Whose claims are measured.
+const (
+	PlainClaim    = "outbox.Plain"
+	ArticlesClaim = "the article's"
+)
+
 // claimRows is how many rows the measured claims take: the article's number.
 const claimRows = 100
 
@@ -89,9 +95,9 @@ func claimers() []claimer {
 		}
 	}
 	return []claimer{
-		{"outbox.Plain", ourIndex, ours(outbox.Plain{})},
+		{PlainClaim, ourIndex, ours(outbox.Plain{})},
 		{"outbox.Leased", ourIndex, ours(outbox.Leased{})},
-		{"the article's", articleIndex,
+		{ArticlesClaim, articleIndex,
 			func(ctx context.Context, tx pgx.Tx, busName string) (int, error) {
 				tag, err := tx.Exec(ctx, articleClaim, busName)
 				return int(tag.RowsAffected()), err

@@ -137,9 +137,19 @@ func TestAnOrderInDoubtIsEndedByAPerson(t *testing.T) {
 				t.Errorf("%s", listed.body)
 			}
 			path := "/admin/prepared/" + id + "/" + c.word + "?chapter=9"
-			statuses := p.parallel(4, func() answer { return p.post(path, "") })
+			notes := make(chan string, 4)
+			statuses := p.parallel(4, func() answer {
+				a := p.post(path, "")
+				if a.status == 200 {
+					notes <- a.text("outcome") + ": " + a.text("note")
+				}
+				return a
+			})
 			if statuses[200] != 1 || statuses[200]+statuses[http.StatusConflict]+statuses[http.StatusNotFound] != 4 {
-				t.Errorf("four persons at once: %v, want one 200", statuses)
+				t.Fatalf("four persons at once: %v, want one 200", statuses)
+			}
+			if note := <-notes; !strings.HasPrefix(note, c.outcome) || !strings.Contains(note, c.note) {
+				t.Errorf("%s", note)
 			}
 			after := p.get("/audit/event/" + id + "?chapter=9")
 			if c.verdict == "" {
