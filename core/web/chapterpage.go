@@ -56,7 +56,7 @@ func (s *server) chapterPage(c *gin.Context, ch lab.Chapter, in input, played bo
 	noteProgress(c, ch.Number, opened)
 	lang := readerOf(c).Lang
 	title, _ := lang.Pick(ch.Title)
-	v := page.View{Title: page.Escaped(title), Data: d, Wide: true, Scripts: []string{"run.js", "hands.js"}}
+	v := page.View{Title: page.Escaped(title), Data: d, Wide: true, Predicts: !d.LabOff, Scripts: []string{"run.js", "hands.js"}}
 	if d.Run != nil && !d.Run.Over() {
 		v.Refresh = refreshSeconds
 	}

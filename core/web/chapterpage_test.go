@@ -106,7 +106,7 @@ func TestChapterPage(t *testing.T) {
 	}
 	body := p.page("/chapters/1", 200)
 	has(t, body, `<h2 id="the-story">`, "A story.", `href="#file-order.go"`, " far", `href="/chapters/3#why"`, `href="/audit/guarantees"`,
-		`href="/chapters/1/files/chapter.go"`, `id="order.go-L3"`, `class="line marked"`, `name="predict"`, " autofocus", " required",
+		`href="/chapters/1/files/chapter.go"`, `id="order.go-L3"`, `class="line marked"`, `name="predict"`, `class="skip" href="#prediction"`, " required",
 		`<form id="experiment" class="card" method="post" action="/runs"`, "go run ./chapters run 1 --variant write-first --bus inmemory --fault crash-after-commit --orders 47",
 		`runs?bus=inmemory&amp;chapter=1&amp;fault=crash-after-commit&amp;orders=47&amp;variant=write-first`,
 		`<details id="rest" class="rest">`, `<a href="/chapters/3" rel="next">`)
@@ -187,7 +187,7 @@ func TestPlay(t *testing.T) {
 	}
 	has(t, string(a.body), "predict=N", "--seed 7 --predict N", "/play?ch=1&variant=publish-first&bus=inmemory&fault=rollback&n=20&seed=7")
 	body := p.page("/play?ch=3&n=10&fault=rollback", 200)
-	has(t, body, "comes from a link and has not been run yet", `value="10"`, " autofocus", `<option value="rollback"`, " selected")
+	has(t, body, "comes from a link and has not been run yet", `value="10"`, `<option value="rollback"`, " selected")
 	if got := string(p.want(p.get("/play.txt"), 200).body); !strings.Contains(got, "chapter   1 write-first") {
 		t.Error(got)
 	}

@@ -35,6 +35,8 @@ type View struct {
 	Refresh int
 	// Wide gives the page more than a column of text.
 	Wide bool
+	// Predicts: the page asks for a prediction, and a link at its very top leads there.
+	Predicts bool
 }
 
 // Reader is who looks: what the switches stand at, and where the reader is.
