@@ -36,8 +36,12 @@ func (q Leased) Term() time.Duration {
 const (
 	// oneAtATime lets the claims of a bus follow one another: a claim has to see all
 	// earlier ones, and that takes a snapshot that is younger than they are. It is
-	// held for as long as a claim takes, a few milliseconds, never during a publish.
-	oneAtATime = `SELECT pg_advisory_xact_lock('outbox_claims'::regclass::oid::int, hashtext($1))`
+	// held for as long as a claim takes, a few milliseconds, never during a publish. A
+	// worker that is stopped just then holds it, too: the server ends its session, which
+	// frees the bus for the others.
+	oneAtATime = `
+SELECT set_config('idle_in_transaction_session_timeout', '5s', true),
+	pg_advisory_xact_lock('outbox_claims'::regclass::oid::int, hashtext($1))`
 
 	// A claim that is being settled at this moment is locked, and counts as living
 	// however old it is.

@@ -309,3 +309,25 @@ func TestARowBetweenClaimedOnesWaits(t *testing.T) {
 		t.Errorf("%+v claimed, want row 2", late)
 	}
 }
+
+// A worker that is stopped inside a claim must not keep the others from the bus: its
+// session is ended, and its claim with it.
+func TestStoppedInsideAClaim(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 3)
+	q, want := outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 10}
+	stopped, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stopped.Rollback(context.WithoutCancel(t.Context()))
+	if rows, err := q.Claim(t.Context(), stopped, want); err != nil || len(rows) != 3 {
+		t.Fatalf("claimed %d rows, error %v", len(rows), err)
+	}
+	if rows := claim(t, pool, q, want); len(rows) != 3 {
+		t.Errorf("the next worker claimed %d rows, want 3", len(rows))
+	}
+	if err := stopped.Commit(t.Context()); err == nil {
+		t.Error("the stopped worker's claim was committed after all")
+	}
+}
