@@ -50,7 +50,7 @@ func Chapter() lab.Chapter {
 				`if err == nil || again && errors.Is(err, prepared.ErrUnknown) {`,
 			}},
 			{File: "order_recovering.go", Variant: "recovering", Marks: []string{
-				`if err := decide(ctx, s.DB, order); err != nil {`,
+				`if err := decide(ctx, s.DB, name, order); err != nil {`,
 			}},
 			{File: "recovery.go", Variant: "recovering", Marks: []string{
 				`if err := r.again(ctx, m); err != nil {`,

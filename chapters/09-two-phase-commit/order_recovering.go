@@ -32,7 +32,7 @@ func (s *Recovering) PlaceOrder(ctx context.Context, order shop.Order) error {
 	}
 	// The event as a row, committed before it is sent, and somebody who sends it until
 	// the broker has taken it: we have built an outbox, and kept two phases beside it.
-	if err := decide(ctx, s.DB, order); err != nil {
+	if err := decide(ctx, s.DB, name, order); err != nil {
 		return s.withdraw(ctx, name, order, err)
 	}
 	err = s.publish(ctx, order)

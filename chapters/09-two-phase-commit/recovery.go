@@ -16,9 +16,13 @@ import (
 )
 
 const (
-	// The first decision about an event stands: a later one breaks the primary key.
+	// The first decision about an event stands: a later one breaks the primary key. Once
+	// nothing is prepared any more there is nothing to decide: a coordinator that was
+	// stopped for minutes finds neither its transaction nor the abort that ended it.
 	insertDecision = `
-INSERT INTO decisions (event_id, decision, bus, topic, key, payload) VALUES ($1, 'commit', $2, $3, $4, $5)`
+INSERT INTO decisions (event_id, decision, bus, topic, key, payload)
+SELECT $1::uuid, 'commit', $2::text, $3::text, $4::text, $5::jsonb
+FROM pg_prepared_xacts WHERE gid = $6 AND database = current_database()`
 
 	// Writes abort, over the coordinator's own commit too, unless somebody acts on it.
 	revokeDecision = `
@@ -42,11 +46,16 @@ DELETE FROM decisions d WHERE at < clock_timestamp() - interval '1 minute' AND N
 )
 
 // decide writes down that the event will be sent and the order committed.
-func decide(ctx context.Context, db shop.DB, o shop.Order) error {
+func decide(ctx context.Context, db shop.DB, name string, o shop.Order) error {
 	m := shop.OrderPlaced(o, Topic)
-	_, err := db.Exec(ctx, insertDecision, m.ID, o.Bus, m.Topic, m.Key, string(m.Payload))
+	tag, err := db.Exec(ctx, insertDecision, m.ID, o.Bus, m.Topic, m.Key, string(m.Payload), name)
+	if err == nil && tag.RowsAffected() == 0 {
+		return errOvertaken
+	}
 	return err
 }
+
+var errOvertaken = errors.New("somebody who recovers has ended the transaction before it was decided")
 
 // withdraw takes the decision back, if it was written, and rolls back.
 func (s *Recovering) withdraw(ctx context.Context, name string, o shop.Order, why error) error {

@@ -9,6 +9,7 @@ import (
 
 	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
+	"outboxplayground/core/pg/pgtest"
 	"outboxplayground/core/prepared"
 	"outboxplayground/core/shop"
 	"outboxplayground/core/shop/shoptest"
@@ -84,7 +85,7 @@ func TestASlowCoordinatorIsOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.recover(t, b, order)
-	if err := decide(t.Context(), w.pool, order); err == nil {
+	if err := decide(t.Context(), w.pool, slow.Name(order.EventID), order); err == nil {
 		t.Error("a second decision stands")
 	}
 	err := slow.withdraw(t.Context(), slow.Name(order.EventID), order, errSilence)
@@ -93,6 +94,31 @@ func TestASlowCoordinatorIsOvertaken(t *testing.T) {
 	}
 	if orders, doubts := w.left(t, order); orders+doubts+len(b.Accepted()) != 0 {
 		t.Errorf("%d rows, %d in doubt, %d messages, want none", orders, doubts, len(b.Accepted()))
+	}
+}
+
+// A coordinator that was stopped for so long that the abort is forgotten as well must
+// not take that for the first decision, or it would send a phantom.
+func TestADecisionAfterTheEnd(t *testing.T) {
+	w := newWorld(t)
+	order, b := shoptest.Order("nats"), &shoptest.Bus{}
+	steps := checkpoint.Fail(checkpoint.BeforePublish, order.EventID, errStopped)
+	slow := &Recovering{*w.coordinator(w.pool, b, steps)}
+	if err := slow.TwoPhase.PlaceOrder(t.Context(), order); !errors.Is(err, prepared.ErrInDoubt) {
+		t.Fatal(err)
+	}
+	w.recover(t, b, order)
+	const minutes = `UPDATE decisions SET at = at - interval '2 minutes'`
+	for _, sql := range []string{minutes, forgetDecisions} {
+		if _, err := w.pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := decide(t.Context(), w.pool, slow.Name(order.EventID), order); !errors.Is(err, errOvertaken) {
+		t.Errorf("decided after the end: %v", err)
+	}
+	if n := pgtest.Count(t, w.pool, `SELECT count(*) FROM decisions`); n != 0 {
+		t.Errorf("%d decisions, want none", n)
 	}
 }
 

@@ -27,11 +27,11 @@ func (s *server) notPlaced(c *gin.Context, r request, err error) *problem {
 		p = busOff(info)
 	case errors.Is(err, lab.ErrBusStarting):
 		p = busStarting(info)
+	case errors.Is(err, prepared.ErrInDoubt): // whatever else it is
+		p = leftInDoubt(c, r)
 	case errors.Is(err, shop.ErrDuplicate), isUniqueViolation(err):
 		p = newProblem(http.StatusConflict, "duplicate_event_id",
 			"an order with this event_id exists; nothing was changed", "send a new event_id, or none")
-	case errors.Is(err, prepared.ErrInDoubt):
-		p = leftInDoubt(c, r)
 	case isLocked(err):
 		p = rowLocked(c, r)
 	case isState(err, "53200") && r.chapter.InDoubtAfter > 0:
