@@ -32,9 +32,10 @@ type runView struct {
 	Counts                        []outcomeCount
 	Lesson                        bool
 	Declared, Differs, Why        string
-	FaultText                     template.HTML
+	Headline, FaultText           template.HTML
 	Broken, AlsoBroken            []string
 	Smallest                      *lab.Smallest
+	Cause                         cause         // of the smallest
 	Lines                         []page.Source // the marked ones of the lesson
 	AsOf                          time.Time
 	Suggestions                   []suggestion
@@ -91,13 +92,16 @@ func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
 	v := &runView{ID: r.ID, State: lab.Done, Chapter: r.Chapter, Variant: r.Variant, Bus: r.Bus, Mode: r.Mode, Version: r.Version,
 		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost,
 		Counts: outcomesOf(r), Declared: r.Declared, Why: r.Why, Broken: r.Not, AlsoBroken: r.AlsoNot, Smallest: r.Smallest,
-		AsOf: r.AsOf, Suggestions: s.suggest(c, r), Strip: strip(res), Told: told(res), Total: len(res.Trails), Placed: len(res.Trails)}
+		AsOf: r.AsOf, Suggestions: s.suggest(c, r), Strip: strip(res), Told: told(res), Headline: s.headline(c, r), Total: len(res.Trails), Placed: len(res.Trails)}
 	if len(r.Faults) > 0 {
 		v.Fault, v.FaultText = r.Faults[0].Name, s.faultWords(c, r.Faults[0])
 	}
 	if r.Standard && r.Declared != "" && r.Declared != "n/a" {
 		v.Differs = lab.Agrees(r.Declared, r)
 		v.Lesson = r.Valid == audit.False && v.Differs == ""
+	}
+	if r.Smallest != nil {
+		v.Cause = s.causeOf(c, r.Smallest.Why)
 	}
 	if n, ok := r.Predicted["delivered"]; ok {
 		v.HasPrediction, v.Predicted, v.Gap, v.Short = true, n, n-v.Delivered, v.Delivered-n
@@ -149,18 +153,6 @@ func predictedStrip(predicted, orders int) template.HTML {
 		}
 	}
 	return page.Strip(words)
-}
-
-// faultWords says what the fault really did.
-func (s *server) faultWords(c *gin.Context, f lab.FaultReport) template.HTML {
-	if f.Name == "none" {
-		return ""
-	}
-	words := s.say(c, "verdict.fault", f.Name, f.FromOrder, f.ToOrder, f.Hits)
-	if f.Network > 0 {
-		words += s.say(c, "verdict.fault.network", f.Network, int(f.Ms))
-	}
-	return words + s.say(c, "verdict.stop")
 }
 
 // suggestion is a run that suggests itself after another one.
