@@ -18,7 +18,7 @@ import (
 // Config tunes a Relay. The zero value is usable.
 type Config struct {
 	// Policy decides what becomes of an event whose publish failed. Whatever it does not
-	// park stops the lane until it is published: later events do not overtake it. The
+	// park stops the lane until it is published: no later batch overtakes it. The
 	// attempts are counted in memory. Default: outbox.Patient{}.
 	Policy outbox.Policy
 	// Batch is how many events are published at once, at most. Default: 100.
