@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/core/lab"
 	"outboxplayground/core/pg"
+	"outboxplayground/core/shop"
 )
 
 // Config says what is measured, and on what. The zero value of each number is its
@@ -73,7 +74,7 @@ const (
 	drained   = "drained"
 	reference = "reference"
 	raw       = "raw"
-	group     = "bench"
+	group     = shop.Group // a sweep removes this one
 	timed     = "timed"
 	oneByOne  = "one-by-one"
 	level     = 5 // the chapter whose table it is: leases and all
@@ -84,6 +85,7 @@ type site struct {
 	Config
 	schema string
 	topics []string
+	noted  *lab.Site // nil: nothing was made
 	pool   *pgxpool.Pool
 	buses  []bus.Bus // one for each worker; none where there are no topics
 }
@@ -93,10 +95,13 @@ type site struct {
 func open(ctx context.Context, c Config, level, conns int, topics ...string) (*site, error) {
 	id := uuid.New()
 	s := &site{Config: c, schema: fmt.Sprintf("bench_%x", id[:5]), topics: topics}
+	var err error
+	if s.noted, err = lab.NoteSite(ctx, c.DatabaseURL, s.schema, c.Bus, topics...); err != nil {
+		return s, err
+	}
 	if err := pg.MigrateChapter(ctx, c.DatabaseURL, s.schema, level); err != nil {
 		return s, err
 	}
-	var err error
 	if s.pool, err = pg.Open(c.DatabaseURL, s.schema, pg.Options{MaxConns: int32(conns), AppName: s.schema}); err != nil {
 		return s, err
 	}
@@ -131,7 +136,8 @@ func (s *site) connect(ctx context.Context) error {
 	return err
 }
 
-// cleanLimit bounds the clean-up, which goes on when ctx has ended.
+// cleanLimit bounds the clean-up, which goes on when ctx has ended. What it does not
+// reach stays noted: the next start of a playground sweeps.
 const cleanLimit = 30 * time.Second
 
 func (s *site) close(ctx context.Context) error {
@@ -151,11 +157,10 @@ func (s *site) close(ctx context.Context) error {
 		}
 	}
 	if s.pool != nil {
-		_, err := s.pool.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{s.schema}.Sanitize()+" CASCADE")
-		errs = append(errs, err)
 		s.pool.Close()
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	return errors.Join(err, s.noted.Close(ctx, err == nil))
 }
 
 // settings says what the database's COMMIT is worth.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"outboxplayground/brokers"
@@ -205,5 +206,31 @@ func TestNonsenseIsRefused(t *testing.T) {
 		if bench.Produce(ctx, bench.Config{}, clients, nil, nil) == nil {
 			t.Errorf("%d clients: no error", clients)
 		}
+	}
+}
+
+// A process that is killed cleans nothing up. What it has made is noted beforehand, and
+// the next start of a playground sweeps.
+func TestWhatIsMadeIsNotedWhileItIsThere(t *testing.T) {
+	c := config(t, "inmemory")
+	c.DatabaseURL = pgtest.Database(t)
+	pool, err := pgxpool.New(t.Context(), c.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	const schemas = `SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'bench\_%'`
+	unnoted := schemas + ` AND nspname NOT IN (SELECT schema_name FROM playground.traces)`
+	seen := 0
+	if _, err := bench.Drain(t.Context(), c, func(stage string) {
+		seen = max(seen, pgtest.Count(t, pool, schemas))
+		if n := pgtest.Count(t, pool, unnoted); n > 0 {
+			t.Errorf("%s: %d schemas are not noted", stage, n)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if left := pgtest.Count(t, pool, schemas+` OR EXISTS (SELECT FROM playground.traces)`); seen == 0 || left > 0 {
+		t.Errorf("%d schemas were seen, and something of %d is left", seen, left)
 	}
 }
