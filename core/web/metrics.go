@@ -115,17 +115,21 @@ func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, 
 	return f, nil
 }
 
-// readRows counts by status, or, where nobody marks a row, by the slots' positions.
+// readRows counts the rows, and reads the slots where there are any.
 func (f *outboxFigures) readRows(ctx context.Context, tx pgx.Tx, ch lab.Chapter) (err error) {
-	if !ch.Log {
-		f.Stats, err = outbox.ReadStats(ctx, tx)
-		return err
-	}
-	if f.Stats, err = cdc.ReadStats(ctx, tx); err != nil {
+	if f.Stats, err = readStats(ctx, tx, ch); err != nil || !ch.Log {
 		return err
 	}
 	f.Slots, err = cdc.Slots(ctx, tx)
 	return err
+}
+
+// readStats counts by status, or, where nobody marks a row, by the slots' positions.
+func readStats(ctx context.Context, db outbox.Querier, ch lab.Chapter) (outbox.Stats, error) {
+	if ch.Log {
+		return cdc.ReadStats(ctx, db)
+	}
+	return outbox.ReadStats(ctx, db)
 }
 
 // WriteText writes the figures as aligned text.

@@ -62,7 +62,7 @@ func (s *Sampler) round(ctx context.Context) {
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, sampleLimit)
-		stats, err := outbox.ReadStats(limited, s.live.DB(ch.Number))
+		stats, err := readStats(limited, s.live.DB(ch.Number), ch)
 		cancel()
 		if err == nil {
 			s.keep(ch.Number, sample{time.Now(), stats})
