@@ -52,6 +52,9 @@ func (a claimAnswer) Open() (names []string) {
 	return names
 }
 
+// Measured counts the buses on which the claim has been judged here.
+func (a claimAnswer) Measured() int { return len(a.Buses) - len(a.Open()) }
+
 // claims answers with all of them.
 func (s *server) claims(c *gin.Context) {
 	cells, err := s.allCells(c)

@@ -6,13 +6,23 @@ const bar = document.getElementById("progress");
 const said = document.getElementById("said");
 const wait = (s) => new Promise((r) => setTimeout(r, s * 1000));
 
+// same finds an element in a fresh rendering again: a cell's button, a run's link; where
+// it is gone, the table it was in.
+function same(e, old, fresh) {
+  const like = [...fresh.querySelectorAll("button[value], a[href]")];
+  const table = [...old.querySelectorAll(".scroll")].indexOf(e.closest(".scroll"));
+  return like.find((f) => f.value === e.value && f.getAttribute("href") === e.getAttribute("href") && e.matches("button, a")) ?? fresh.querySelectorAll(".scroll")[table];
+}
+
 async function refresh() {
   const page = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { Accept: "text/html" } })).text(), "text/html");
   const fresh = page.getElementById("cells");
   const old = document.getElementById("cells");
+  const focused = old.contains(document.activeElement) && same(document.activeElement, old, fresh);
   const scrolled = [...old.querySelectorAll(".scroll")].map((e) => e.scrollLeft);
   old.replaceWith(fresh);
   fresh.querySelectorAll(".scroll").forEach((e, i) => { e.scrollLeft = scrolled[i] ?? 0; });
+  if (focused) focused.focus({ preventScroll: true });
   return { missing: Number(fresh.dataset.missing), waiting: Number(fresh.dataset.waiting) };
 }
 

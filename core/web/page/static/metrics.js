@@ -16,7 +16,9 @@ async function look() {
   const fresh = page.getElementById("figures");
   const open = [...old.querySelectorAll("details")].map((d) => d.open);
   fresh.querySelectorAll("details").forEach((d, i) => { d.open = open[i]; });
+  const scrolled = [...old.querySelectorAll(".scroll")].map((e) => e.scrollLeft);
   old.replaceWith(fresh);
+  fresh.querySelectorAll(".scroll").forEach((e, i) => { e.scrollLeft = scrolled[i] ?? 0; });
 }
 
 setInterval(() => look().catch(() => {}), 2000);

@@ -66,13 +66,17 @@ function follow(id) {
   const over = async () => {
     events.close();
     if (own) return location.reload(); // there is more on this page than the verdict
+    const at = document.activeElement;
+    const here = at === document.body || form?.contains(at) || document.getElementById("verdict")?.contains(at);
     const verdict = await show(id);
     const rest = document.getElementById("rest");
     if (rest) rest.open = true;
     const title = document.getElementById("verdict-title");
     say(title.textContent + ". " + (verdict.querySelector(".outcomes")?.textContent ?? ""));
-    title.focus();
-    verdict.scrollIntoView({ block: "nearest" });
+    if (here) { // a reader who is elsewhere stays there
+      title.focus({ preventScroll: true });
+      verdict.scrollIntoView({ block: "nearest" });
+    }
     free();
   };
   for (const end of ["done", "failed"]) events.addEventListener(end, over);
