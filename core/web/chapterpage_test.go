@@ -128,7 +128,7 @@ func TestChapterPage(t *testing.T) {
 func TestChapterPageWithARun(t *testing.T) {
 	p := startMeasured(t, lostRun("c0ffee0002"))
 	body := p.page("/chapters/1?run=c0ffee0002", 200)
-	has(t, body, `data-state="done"`, "<strong>40</strong>", "<strong>12</strong>", "12 delivered", "35 lost", "28 too many", "Answered 201 all the same: 34.", `href="/chapters/1?variant=publish-first&amp;bus=inmemory&amp;fault=crash-after-commit"`, `href="/chapters/3?variant=plain&amp;bus=inmemory&amp;fault=crash-after-commit"`, "This loss is the lesson",
+	has(t, body, `data-state="done"`, "<strong>40</strong>", "<strong>12</strong>", "12 delivered", "35 lost", "28 too many", "Answered 201 all the same: 34.", `href="/chapters/1?variant=publish-first&amp;bus=inmemory&amp;fault=crash-after-commit"`, `href="/chapters/3?variant=plain&amp;bus=inmemory&amp;fault=crash-after-commit"`, "This result is the lesson",
 		">35 customers have an order and no email</h2>", "crash-after-commit: orders 13 to 47, 35 hits.", "lost 35", `href="/audit/event/0a4f9c1e-52d3-4b6e-9a3f-1c2d3e4f5a6b"`, "publish", `<details id="rest" class="rest" open>`, "counted &lt;in&gt; the tables")
 	if n := strings.Count(body, `href="#s-lost"`); n != 35 {
 		t.Errorf("%d losses are drawn", n)
@@ -142,7 +142,7 @@ func TestChapterPageWithARun(t *testing.T) {
 	p2 := startMeasured(t, other)
 	body = p2.page("/chapters/1?run=c0ffee0003", 200)
 	has(t, body, "This is not what the chapter declares", "35 lost, none declared")
-	if strings.Contains(body, "This loss is the lesson") || strings.Contains(body, "You predicted") {
+	if strings.Contains(body, "This result is the lesson") || strings.Contains(body, "You predicted") {
 		t.Error("a finding is called a lesson, or a prediction is made up")
 	}
 }

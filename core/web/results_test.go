@@ -153,7 +153,7 @@ func TestResultPages(t *testing.T) {
 func runPages(t *testing.T, p *playground) {
 	body := p.page("/runs/aaaaaaaaaa", 200)
 	shows(t, "run", body, "35", `class="tl-step`, "tl-down", "tl-list", `href="/play?`, `action="/runs"`, `href="/compare?a=aaaaaaaaaa"`,
-		`href="/runs/aaaaaaaaaa/export"`, "This loss is the lesson")
+		`href="/runs/aaaaaaaaaa/export"`, "This result is the lesson")
 	if n := strings.Count(body, `href="/audit/event/`+"aaaaaaaa-0000"); n < 47 {
 		t.Errorf("%d links to events", n)
 	}

@@ -26,6 +26,7 @@ type runView struct {
 	Seed                          uint64
 	Valid                         audit.Validity
 	Orders, Delivered, Lost, Told int // Told: lost, and answered with success
+	Late                          int // delivered after the outage
 	HasPrediction                 bool
 	Predicted, Gap, Short         int // Gap: how many too many; Short: the other way round
 	PredictedStrip, Strip         template.HTML
@@ -90,7 +91,7 @@ func (s *server) viewTicket(t lab.Ticket) *runView {
 func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
 	r := res.Report
 	v := &runView{ID: r.ID, State: lab.Done, Chapter: r.Chapter, Variant: r.Variant, Bus: r.Bus, Mode: r.Mode, Version: r.Version,
-		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost,
+		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost, Late: r.Late,
 		Counts: outcomesOf(r), Declared: r.Declared, Why: r.Why, Broken: r.Not, AlsoBroken: r.AlsoNot, Smallest: r.Smallest,
 		AsOf: r.AsOf, Suggestions: s.suggest(c, r), Strip: strip(res), Told: told(res), Headline: s.headline(c, r), Total: len(res.Trails), Placed: len(res.Trails)}
 	if len(r.Faults) > 0 {
