@@ -25,7 +25,7 @@ func Chapter() lab.Chapter {
 		Topic:   Topic,
 		Outbox:  true,
 		Files:   files,
-		Section: "3, 4, 5",
+		Section: "3–5",
 		Lessons: []lab.Lesson{
 			{File: "order.go", Marks: []string{
 				`if err := writeOutbox(ctx, tx, order.Bus, msg); err != nil {`,

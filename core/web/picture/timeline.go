@@ -187,7 +187,7 @@ func (t Timeline) Names() template.HTML {
 	c, w := &canvas{}, 0.0
 	for i, l := range t.lanes {
 		name := laneName(t.say, l)
-		w = max(w, 1.15*width(name)+16) // bold
+		w = max(w, 1.3*width(name)+18) // bold, and fonts differ
 		c.text("tl-lane", 2, laneY(i)+4, "start", name)
 	}
 	return c.svg("tl-names", "", "", "", w, t.height())
