@@ -11,8 +11,9 @@
 //
 // Delivery is at least once: between a broker's acknowledgement and the slot's lies the
 // same gap as between publish and mark. The package needs PostgreSQL 15 with
-// wal_level=logical, a role that may replicate, and the migrations up to 00801. No
-// function here deletes or forgets an event that has not been sent.
+// wal_level=logical, a role that may replicate, and the migrations up to 00801. The
+// relay deletes and forgets nothing that has not been sent; what goes with a slot is said
+// at Prepare and Remove.
 package cdc
 
 import (

@@ -43,6 +43,13 @@ WITH (publish = 'insert')`
 	makeSlot   = `SELECT lsn::text FROM pg_create_logical_replication_slot($1, 'pgoutput')`
 	noteSlot   = `INSERT INTO slots (bus, since) VALUES ($1, $2::pg_lsn)`
 
+	// Whoever made it may have died before it was noted: without a note no figure counts
+	// its rows. What it has delivered is no longer its to deliver.
+	noteFound = `
+INSERT INTO slots (bus, since)
+SELECT $1, confirmed_flush_lsn FROM pg_replication_slots
+WHERE slot_name = $2 AND NOT EXISTS (SELECT FROM slots WHERE bus = $1)`
+
 	// An end in order, because a client that goes away is not noticed while it waits.
 	boundSlot = `SELECT set_config('statement_timeout', $1, false)`
 )
@@ -118,7 +125,11 @@ func (l Lane) prepare(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	slots, err := count(ctx, conn, usableSlot, l.slot(number))
-	if err != nil || tables == 2 && slots == 1 {
+	if err != nil {
+		return err
+	}
+	if tables == 2 && slots == 1 {
+		_, err := conn.Exec(ctx, noteFound, l.Bus, l.slot(number))
 		return err
 	}
 	if err := l.clear(ctx, conn, l.slot(number)); err != nil {

@@ -134,6 +134,21 @@ func TestADroppedSlot(t *testing.T) {
 	}
 }
 
+// Between the making of a slot and its note somebody may die. The next Prepare notes it:
+// a slot without a note is in no figure.
+func TestASlotThatNobodyNoted(t *testing.T) {
+	r := newRig(t, "nats")
+	r.exec(t, `DELETE FROM slots`)
+	r.prepare(t, "nats")
+	if s := r.slot(t, "nats"); !s.Exists || s.Since != s.Confirmed {
+		t.Errorf("%+v, want it to be noted where it stands", s)
+	}
+	r.write(t, "nats", 1)
+	if s, err := cdc.ReadStats(t.Context(), r.pool); err != nil || s.Pending != 1 {
+		t.Errorf("%+v, %v, want the row to be counted", s, err)
+	}
+}
+
 // DROP SCHEMA leaves a publication without tables, which publishes nothing and says so
 // to nobody.
 func TestAPublicationWithoutTablesIsMadeAnew(t *testing.T) {
