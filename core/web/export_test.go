@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"regexp"
 
 	"outboxplayground/core/lab"
 	"outboxplayground/core/outbox"
@@ -25,6 +26,17 @@ func Routes() (list []string) {
 	for _, r := range s.engine().Routes() {
 		if r.Method != http.MethodHead {
 			list = append(list, r.Method+" "+openPath(r.Path))
+		}
+	}
+	return list
+}
+
+// Changing lists the calls that change something, with x for what their paths leave open.
+func Changing() (list []string) {
+	open := regexp.MustCompile(`:[a-z_]+`)
+	for _, r := range (&server{}).table() {
+		if r.changes {
+			list = append(list, r.method+" "+open.ReplaceAllString(r.path, "x"))
 		}
 	}
 	return list

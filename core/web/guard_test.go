@@ -86,6 +86,24 @@ func TestOtherSitesMayReadNothingButChangeNothing(t *testing.T) {
 	}
 }
 
+// Every call that changes something refuses other sites and foreign hosts, and reads no
+// more than it must.
+func TestEveryCallThatChangesIsGuarded(t *testing.T) {
+	p := start(t)
+	large := strings.Repeat(" ", 1<<20+1)
+	calls := web.Changing()
+	if len(calls) < 15 {
+		t.Errorf("only %d calls change something: %v", len(calls), calls)
+	}
+	for _, call := range calls {
+		method, path, _ := strings.Cut(call, " ")
+		p.wantProblem(p.call(method, path, "", "Sec-Fetch-Site", "cross-site"), http.StatusForbidden, "cross_site")
+		p.wantProblem(p.call(method, path, "", "Origin", "https://evil.example"), http.StatusForbidden, "cross_site")
+		p.wantProblem(p.call(method, path, "", "Host", "evil.example"), http.StatusForbidden, "foreign_host")
+		p.wantProblem(p.call(method, path, large, "Content-Type", "application/json"), http.StatusRequestEntityTooLarge, "body_too_large")
+	}
+}
+
 func TestEveryAnswerIsGuardedInTheBrowser(t *testing.T) {
 	p := start(t)
 	for _, a := range []answer{

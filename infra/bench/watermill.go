@@ -48,7 +48,11 @@ func runWatermill(ctx context.Context, pool *pgxpool.Pool, to *target, rows int)
 	}
 	begun, ended := time.Now(), make(chan error, 1)
 	go func() { ended <- relay.Run(ctx) }()
-	<-relay.Running() // it has made its table of offsets
+	select {
+	case <-relay.Running(): // it has made its table of offsets
+	case err := <-ended:
+		return 0, errors.Join(errors.New("watermill's forwarder did not start"), err, relay.Close())
+	}
 	err = until(ctx, pool, watermillDone)
 	perSecond = float64(rows) / time.Since(begun).Seconds()
 	return perSecond, errors.Join(err, relay.Close(), <-ended)
