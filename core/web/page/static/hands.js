@@ -1,5 +1,7 @@
 // The interactive side of a chapter: an order is watched on its way, an outage counts
 // down. Without this file the forms lead to the event's page and back.
+import { reveal } from "./common.js";
+
 const place = document.getElementById("place");
 const travel = document.getElementById("travel");
 const live = document.getElementById("live");
@@ -29,6 +31,18 @@ function draw(trail) {
   return trail.why;
 }
 
+// refresh brings the worker's counts and the rows it has given up to what they are now;
+// a card that somebody is in keeps still.
+async function refresh() {
+  const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (!response.ok) return;
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  for (const id of ["worker", "failed"]) {
+    const old = document.getElementById(id), fresh = page.getElementById(id);
+    if (old && fresh && !old.contains(document.activeElement)) { old.replaceWith(fresh); reveal(fresh); }
+  }
+}
+
 // watch asks the audit until the verdict is in, a minute at most.
 async function watch(id, chapter) {
   for (let i = 0; i < 120; i++) {
@@ -36,7 +50,7 @@ async function watch(id, chapter) {
     const trail = await response.json();
     if (!response.ok) { travel.hidden = false; travel.textContent = `${trail.detail}. ${trail.fix}`; return; }
     const why = draw(trail);
-    if (trail.valid !== "unknown") { live.textContent = why; return; }
+    if (trail.valid !== "unknown") { live.textContent = why; refresh(); return; }
     await new Promise((r) => setTimeout(r, 500));
   }
 }
@@ -47,6 +61,7 @@ place?.addEventListener("submit", async (e) => {
   const answer = await response.json();
   if (!answer.event_id) { travel.hidden = false; travel.textContent = `${answer.detail}. ${answer.fix}`; return; }
   if (answer.status !== "committed") { travel.hidden = false; travel.textContent = answer.note ?? answer.detail; return; }
+  refresh();
   watch(answer.event_id, place.dataset.chapter);
 });
 
