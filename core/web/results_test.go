@@ -177,7 +177,7 @@ var external = regexp.MustCompile(`(?:src|href)="(?:/|https?:)[^"]*\.(?:css|js|s
 func exported(t *testing.T, p *playground) {
 	a := p.want(p.browse(http.MethodGet, "/runs/aaaaaaaaaa/export", ""), 200)
 	body := string(a.body)
-	shows(t, "export", body, "<style>", ".tl-mark", "ArrowRight", `class="tl-step`, `href="`+p.url+`/audit/event/`, "&#34;smallest&#34;")
+	shows(t, "export", body, "<style>", ".tl-mark", "ArrowRight", `class="button" href="#shown"`, `id="shown"`, `class="tl-step`, `href="`+p.url+`/audit/event/`, "&#34;smallest&#34;")
 	if !strings.Contains(a.header.Get("Content-Disposition"), "run-aaaaaaaaaa.html") {
 		t.Errorf("Content-Disposition %q", a.header.Get("Content-Disposition"))
 	}
@@ -215,6 +215,7 @@ func guaranteePages(t *testing.T, p *playground) {
 	body := p.page("/audit/guarantees?bus=inmemory", 200)
 	shows(t, "guarantees", body, `href="/runs/aaaaaaaaaa"`, "= lost", `value="1.publish-first.inmemory.none"`, "Measured here: 1.")
 	shows(t, "of a chapter", p.page("/audit/guarantees?chapter=1", 200), `>inmemory</th>`, `>nats</th>`, "<h2>write-first</h2>")
+	p.page("/audit/guarantees?chapter=1&fault=zombie-relay", 200) // of which there is no cell
 	one := p.want(p.post("/audit/guarantees?cell=1.write-first.inmemory.crash-after-commit", ""), 202)
 	if len(one.value("runs").([]any)) != 1 || one.text("left") != "0" {
 		t.Errorf("%s", one.body)

@@ -43,6 +43,10 @@ func (s *server) exportRun(c *gin.Context) {
 		fail(c, s.failed(c, err))
 		return
 	}
+	file := b.String()
+	if d.Smallest != nil && d.IsSmallest { // its timeline is in the file
+		file = strings.Replace(file, `class="button" href="/audit/event/`+d.Smallest.EventID+`"`, `class="button" href="#shown"`, 1)
+	}
 	c.Header("Content-Disposition", `attachment; filename="run-`+id+`.html"`)
-	c.Data(http.StatusOK, "text/html; charset=utf-8", []byte(strings.ReplaceAll(b.String(), ` href="/`, ` href="`+base(c)+"/")))
+	c.Data(http.StatusOK, "text/html; charset=utf-8", []byte(strings.ReplaceAll(file, ` href="/`, ` href="`+base(c)+"/")))
 }

@@ -142,10 +142,10 @@ func ending(say Say, e lab.EventTrail, outbox bool) Ending {
 	var said []string
 	for _, l := range []string{laneOrders, laneOutbox, laneConsumer} {
 		if m, ok := end.at[l]; ok {
-			said = append(said, laneName(say, l)+": "+m.said)
+			said = append(said, say("picture.tell.part", laneName(say, l), m.said))
 		}
 	}
-	end.Tell = say("picture.tell.end", strings.Join(said, ", "))
+	end.Tell = say("picture.tell.end", strings.Join(said, say("picture.tell.between")))
 	return end
 }
 
