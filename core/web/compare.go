@@ -168,7 +168,7 @@ func (s *server) showCompared(c *gin.Context, answer compareAnswer, a, b lab.Res
 	}
 	d.Bars = picture.Bars(s.plain(c), "bars", d.Orders, bars...)
 	for _, r := range d.Rows {
-		if !r.Same {
+		if !r.Same && r.Field != "took" && r.Field != "as_of" { // two runs always differ in these
 			d.Differs++
 		}
 	}
