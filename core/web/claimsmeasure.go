@@ -17,7 +17,7 @@ import (
 type findings struct {
 	mu   sync.Mutex
 	by   map[string]lab.Finding
-	busy map[string]bool
+	busy bool
 }
 
 func (f *findings) all() map[string]lab.Finding {
@@ -30,21 +30,22 @@ func (f *findings) all() map[string]lab.Finding {
 	return found
 }
 
-// begin takes a measurement in hand; false while somebody else has it.
-func (f *findings) begin(id string) bool {
+// begin takes a measurement in hand; false while there is another one: two at a time
+// would measure each other.
+func (f *findings) begin() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.busy[id] {
+	if f.busy {
 		return false
 	}
-	f.busy[id] = true
+	f.busy = true
 	return true
 }
 
 func (f *findings) end(id string, found *lab.Finding) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.busy, id)
+	f.busy = false
 	if found != nil {
 		f.by[id] = *found
 	}
@@ -102,14 +103,31 @@ func (s *server) specsOf(claim lab.Claim, busName string) (wanted []lab.Spec) {
 // a bench.
 const measureLimit = time.Minute
 
+// untilStopping bounds ctx by a time and by the end of the process, which waits too
+// short for a long answer: whoever is cut off then cleans nothing up.
+func (s *server) untilStopping(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		select {
+		case <-ctx.Done():
+		case <-s.opt.Stopping:
+			cancel()
+		}
+	}()
+	return ctx, func() { cancel(); <-over }
+}
+
 func (s *server) measureNow(c *gin.Context, claim lab.Claim) {
-	if !s.found.begin(claim.ID) {
-		p := newProblem(http.StatusTooManyRequests, "being_measured", "this claim is being measured now", "look at /claims in a moment")
-		p.retryAfter = "2"
+	if !s.found.begin() {
+		p := newProblem(http.StatusTooManyRequests, "being_measured",
+			"a claim is being measured now; two measurements of time at once would disturb each other", "try again in a moment")
+		p.retryAfter = "5"
 		fail(c, p)
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.Request.Context(), measureLimit)
+	ctx, cancel := s.untilStopping(c.Request.Context(), measureLimit)
 	defer cancel()
 	var found *lab.Finding
 	defer func() { s.found.end(claim.ID, found) }()

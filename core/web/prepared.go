@@ -46,7 +46,8 @@ func (s *server) preparedOrders(c *gin.Context) {
 	}
 	a := &preparedAnswer{Chapter: ch.Number, Prepared: []preparedOrder{}, Next: []next{}, after: ch.InDoubtAfter}
 	for _, t := range found {
-		o := preparedOrder{t, inDoubt(ch, t)}
+		_, foreign := parseEventID(t.EventID)
+		o := preparedOrder{t, foreign == nil && inDoubt(ch, t)}
 		if o.InDoubt && len(a.Next) == 0 {
 			a.Next = append([]next{{"was it handled?", curl(c, http.MethodGet, "/audit/event/"+t.EventID, "chapter", strconv.Itoa(ch.Number))}},
 				endings(c, ch.Number, t.EventID)...)
@@ -125,12 +126,19 @@ func (s *server) endPrepared(commit bool) gin.HandlerFunc {
 			return
 		}
 		id := strings.TrimPrefix(c.Param("event_id"), ch.Schema()+".")
+		event, wrong := parseEventID(id)
+		if wrong == nil {
+			id = event
+		}
 		t, err := prepared.Find(c.Request.Context(), s.live.DB(ch.Number), ch.Schema(), id)
 		switch {
 		case errors.Is(err, prepared.ErrUnknown):
 			fail(c, s.notPrepared(c, ch, id))
 		case err != nil:
 			fail(c, s.failed(c, err))
+		case wrong != nil:
+			fail(c, newProblem(http.StatusConflict, "not_in_doubt", "no order has this name: somebody else has prepared the transaction",
+				"end it where it was begun, with COMMIT PREPARED or ROLLBACK PREPARED"))
 		case !inDoubt(ch, t):
 			fail(c, stillUnderWay(ch, t))
 		default:

@@ -62,7 +62,7 @@ func New(live *lab.Live, o Options) http.Handler {
 		panic(err) // our own files, compiled in; a test reads them
 	}
 	s := &server{live: live, opt: o, racing: make(chan struct{}, 1), pages: pages,
-		found: &findings{by: map[string]lab.Finding{}, busy: map[string]bool{}}}
+		found: &findings{by: map[string]lab.Finding{}}}
 	s.routes = s.table()
 	return withTextSuffix(s.engine())
 }
