@@ -85,7 +85,7 @@ func TestBenchReports(t *testing.T) {
 		figures []string // more than 0 in each line
 	}{
 		{[]string{"latency", "--rate", "500", "--rows", "20", "--rest", "10ms"}, 6, []string{"p50_ms", "p99_ms", "max_ms", "rate", "rows", "batch"}},
-		{[]string{"latency", "--rate", "200,500", "--rows", "20", "--rest", "50ms", "--poll", "10ms"}, 2, []string{"p50_ms", "queries_per_s_at_rest"}},
+		{[]string{"latency", "--rate", "200,500", "--rows", "20", "--rest", "500ms", "--poll", "10ms"}, 2, []string{"p50_ms", "queries_per_s_at_rest"}},
 		{[]string{"claim", "--sent", "0,500", "--pending", "100,200", "--loops", "2"}, 12, []string{"p50_ms", "max_ms", "pending", "loops"}},
 		{[]string{"claim", "--snapshot", "50ms"}, 6, []string{"events_per_s", "of_before", "rows"}},
 		{[]string{"producer", "--rows", "30", "--clients", "1,3"}, 8, []string{"orders_per_s", "p50_ms", "p99_ms", "of_orders_only", "clients"}},

@@ -31,6 +31,8 @@ func Alone(t testing.TB, chapter int) (*pgxpool.Pool, string) {
 	return schemaIn(t, Database(t), chapter)
 }
 
+const dropLimit = 30 * time.Second
+
 func schemaIn(t testing.TB, url string, chapter int) (*pgxpool.Pool, string) {
 	t.Helper()
 	name := newName("test")
@@ -46,6 +48,9 @@ func schemaIn(t testing.TB, url string, chapter int) (*pgxpool.Pool, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		// A transaction that is still prepared would keep it waiting for ever.
+		ctx, cancel := context.WithTimeout(ctx, dropLimit)
+		defer cancel()
 		drop := "DROP SCHEMA " + pgx.Identifier{name}.Sanitize() + " CASCADE"
 		if _, err := pool.Exec(ctx, drop); err != nil {
 			t.Errorf("the test's schema stays behind: %v", err)
