@@ -10,7 +10,7 @@ const live = document.getElementById("live");
 function draw(trail) {
   const steps = [
     ["order", trail.order],
-    ...(trail.outbox || place.dataset.outbox ? [["outbox", trail.outbox && trail.outbox.status !== "pending", trail.outbox && `${trail.outbox.status}, ${trail.outbox.attempts}`]] : []),
+    ...(trail.outbox || place.dataset.outbox ? [["outbox", trail.outbox && trail.outbox.status !== "pending", trail.outbox && trail.outbox.status + (trail.outbox.attempts ? ` ${trail.outbox.attempts}×` : "")]] : []),
     ["processed", trail.processed.length > 0, trail.processed.length > 1 ? `${trail.processed.length}×` : ""],
     ["email", trail.emails.length > 0, trail.emails.length > 1 ? `${trail.emails.length}×` : ""],
   ];
