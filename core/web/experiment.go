@@ -64,8 +64,8 @@ func (s *server) experimentOf(c *gin.Context, ch lab.Chapter, in input) (*experi
 		}
 		e.Orders = int(n)
 	}
-	if n, given := in["seed"].(int64); given {
-		e.Seed = uint64(n)
+	if n, given := in["seed"].(uint64); given {
+		e.Seed = n
 	}
 	e.Faults = s.choices(e)
 	e.Curl = curl(c, http.MethodPost, "/runs", e.pairs("chapter", "orders")...)
@@ -124,5 +124,5 @@ func (e *experiment) command() string {
 
 // formParams are the parameters from which the form of a chapter's page starts.
 func formParams() []param {
-	return []param{text("variant"), text("bus"), text("fault"), number("orders"), number("seed"), text("run")}
+	return []param{text("variant"), text("bus"), text("fault"), number("orders"), seedParam(), text("run")}
 }

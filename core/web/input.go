@@ -18,7 +18,7 @@ import (
 const maxBody = 1 << 20
 
 // input holds the parameters of a request by name, wherever they came from: a
-// string, []string, bool or int64, as the kind of the parameter says.
+// string, []string, bool, int64 or, for a seed, uint64, as the kind of the parameter says.
 type input map[string]any
 
 const inputKey = "input"

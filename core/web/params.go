@@ -58,6 +58,17 @@ func parseFlag(s string) (any, error) {
 	return nil, fmt.Errorf("must be 0, 1, true or false")
 }
 
+// seedParam takes every seed that the command line takes: a result may have any.
+func seedParam() param { return param{"seed", single(parseSeed), literal(parseSeed)} }
+
+func parseSeed(s string) (any, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || strconv.FormatUint(n, 10) != s {
+		return nil, fmt.Errorf("must be a whole number below 2^64")
+	}
+	return n, nil
+}
+
 func parseNumber(s string) (any, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || strconv.FormatInt(n, 10) != s {

@@ -23,7 +23,7 @@ type playAnswer struct {
 }
 
 func playParams() []param {
-	return []param{text("ch"), text("bus"), number("n"), text("fault"), number("seed"), text("variant")}
+	return []param{text("ch"), text("bus"), number("n"), text("fault"), seedParam(), text("variant")}
 }
 
 // play opens the chapter's form with what the link names. Nothing is run: whoever

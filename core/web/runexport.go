@@ -18,6 +18,10 @@ import (
 // stepping of the timeline are inside, links lead back to this playground.
 func (s *server) exportRun(c *gin.Context) {
 	id := c.Param("run")
+	if p := s.notFinished(id); p != nil {
+		fail(c, p)
+		return
+	}
 	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
 	switch {
 	case errors.Is(err, lab.ErrNoRun):

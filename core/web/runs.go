@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -44,7 +43,7 @@ type runAnswer struct {
 }
 
 func runParams() []param {
-	return []param{chapterParam(), text("variant"), text("bus"), text("fault"), number("orders"), number("seed"),
+	return []param{chapterParam(), text("variant"), text("bus"), text("fault"), number("orders"), seedParam(),
 		text("outage"), {"predict", single(parseNumber), prediction}}
 }
 
@@ -105,8 +104,8 @@ func (s *server) specOf(c *gin.Context) (lab.Spec, *problem) {
 		}
 		spec.Orders = int(orders)
 	}
-	if seed, given := in["seed"].(int64); given {
-		spec.Seed = uint64(seed)
+	if seed, given := in["seed"].(uint64); given {
+		spec.Seed = seed
 	}
 	if n, given := in["predict"].(int64); given {
 		predicted := int(n)
@@ -255,9 +254,7 @@ func (a *runsAnswer) WriteText(out io.Writer) error {
 // auditRun answers with the report and the trail of every event.
 func (s *server) auditRun(c *gin.Context) {
 	id := c.Param("run")
-	if t, ok := s.opt.Lab.Queue.Get(id); ok && t.State != lab.Done {
-		p := newProblem(http.StatusConflict, "run_not_finished", "the run is "+t.State+"; "+t.Error, "watch /runs/"+id+"/events")
-		p.retryAfter = strconv.Itoa(2)
+	if p := s.notFinished(id); p != nil {
 		fail(c, p)
 		return
 	}
@@ -270,6 +267,17 @@ func (s *server) auditRun(c *gin.Context) {
 	default:
 		reply(c, http.StatusOK, &auditRunAnswer{res.Report, res.Trails, res})
 	}
+}
+
+// notFinished is the problem of a run that has no result yet, or has failed.
+func (s *server) notFinished(id string) *problem {
+	t, ok := s.opt.Lab.Queue.Get(id)
+	if !ok || t.State == lab.Done {
+		return nil
+	}
+	p := newProblem(http.StatusConflict, "run_not_finished", "the run is "+t.State+"; "+t.Error, "watch /runs/"+id+"/events")
+	p.retryAfter = "2"
+	return p
 }
 
 // auditRunAnswer is the report object with the trails beside it.

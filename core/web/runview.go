@@ -57,7 +57,7 @@ func (v *runView) fill(in input, chapter int) input {
 	if v.Chapter != chapter {
 		return in
 	}
-	full := input{"variant": v.Variant, "bus": v.Bus, "fault": v.Fault, "orders": int64(v.Total), "seed": int64(v.Seed)}
+	full := input{"variant": v.Variant, "bus": v.Bus, "fault": v.Fault, "orders": int64(v.Total), "seed": v.Seed}
 	maps.Copy(full, in)
 	return full
 }

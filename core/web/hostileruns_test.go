@@ -67,3 +67,22 @@ func TestAPreparedTransactionOfSomebodyElseIsLeftAlone(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 }
+
+// The command line takes any seed, and a page leads from its result to the form.
+func TestTheLargestSeedIsTaken(t *testing.T) {
+	p := start(t)
+	a := p.want(p.get("/play?ch=1&seed=18446744073709551615"), 200)
+	if !strings.Contains(string(a.body), "--seed 18446744073709551615") || !strings.Contains(string(a.body), "seed=18446744073709551615") {
+		t.Errorf("%s", a.body)
+	}
+	p.wantProblem(p.get("/play?ch=1&seed=18446744073709551616"), http.StatusUnprocessableEntity, "invalid_input")
+}
+
+// A run that waits is there, though it has no result to be exported.
+func TestAnUnfinishedRunIsNotExportedAndNotUnknown(t *testing.T) {
+	p, _ := startWithResults(t) // its queue does not work
+	id := p.want(p.post("/runs?chapter=1&bus=inmemory&fault=none&orders=3", ""), 202).text("id")
+	if a := p.wantProblem(p.get("/runs/"+id+"/export"), http.StatusConflict, "run_not_finished"); a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}
