@@ -201,7 +201,7 @@ func TestTheChoiceOfCellsCovers(t *testing.T) {
 }
 
 // labParallel is how many runs go on side by side; most of a run is waiting.
-const labParallel = 6
+const labParallel = 8
 
 // Chapters against buses against faults, each measured and compared with what the
 // chapter declares; then nothing may be left of it anywhere.

@@ -168,11 +168,22 @@ func (p *tab) text(selector string) string {
 	return strings.Join(strings.Fields(ask[string](p, "document.querySelector("+quote(selector)+")?.innerText ?? ''")), " ")
 }
 
-// click clicks an element with the mouse.
+// click clicks an element with the mouse. A page that is drawn anew between the look
+// and the click has lost the element that was seen; then nothing was clicked yet.
 func (p *tab) click(selector string) {
 	p.t.Helper()
-	p.sees(selector)
-	p.do(chromedp.Click(chromedp.CSS(selector)))
+	ctx, cancel := context.WithTimeout(p.ctx, soon)
+	defer cancel()
+	for {
+		p.sees(selector)
+		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector)))
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "Could not find node") || ctx.Err() != nil {
+			p.t.Fatalf("click on %s: %v", selector, err)
+		}
+	}
 }
 
 // typed types into a field.
