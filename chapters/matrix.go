@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -108,6 +109,13 @@ func (o matrixOptions) whole() error {
 	part := len(o.chapters) > 0 || len(o.buses) < len(brokers.Names()) || len(o.faults) < len(lab.FaultNames())
 	if o.markdown != "" && part {
 		return errors.New("--markdown is about the whole matrix: leave out --chapters, --buses and --faults")
+	}
+	if o.markdown == "" {
+		return nil
+	}
+	// Found out now, not when everything has been measured: the file has a hash of the sources.
+	if _, err := os.Stat(filepath.Join(filepath.Dir(o.markdown), "..", "chapters")); err != nil {
+		return fmt.Errorf("--markdown takes docs/guarantees.md in the source tree: %w", err)
 	}
 	return nil
 }
