@@ -107,11 +107,16 @@ func (o *benchOptions) on(ctx context.Context, publishes bool) (p benchPlace, er
 	}
 	p.info = info
 	o.Open = func(ctx context.Context, prefix string) (bus.Bus, error) {
-		cfg := brokers.Config{Config: bus.Config{URL: url, Prefix: prefix, MaxUnacked: 500}}
-		cfg.RabbitMQ.Settle, cfg.RabbitMQ.Classic = -1, o.classic // nobody kills the broker
-		return brokers.Open(ctx, o.Bus, cfg)
+		return openForBench(ctx, o.Bus, url, prefix, o.classic)
 	}
 	return p, nil
+}
+
+// openForBench opens a bus for measurements, with room for a batch in the consumer's hands.
+func openForBench(ctx context.Context, name, url, prefix string, classic bool) (bus.Bus, error) {
+	cfg := brokers.Config{Config: bus.Config{URL: url, Prefix: prefix, MaxUnacked: 500}}
+	cfg.RabbitMQ.Settle, cfg.RabbitMQ.Classic = -1, classic // nobody kills the broker
+	return brokers.Open(ctx, name, cfg)
 }
 
 // benchStage says on stderr what is under way.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"outboxplayground/brokers"
 	measure "outboxplayground/core/bench"
 	"outboxplayground/core/bus"
 	"outboxplayground/core/lab"
@@ -76,7 +75,7 @@ func indexOfAnotherOrder() lab.Text {
 func inMemoryBench(l *lab.Lab, rows int) measure.Config {
 	return measure.Config{Bus: inMemory, DatabaseURL: l.DatabaseURL, Shared: true, Rows: rows,
 		Open: func(ctx context.Context, prefix string) (bus.Bus, error) {
-			return brokers.Open(ctx, inMemory, brokers.Config{Config: bus.Config{Prefix: prefix, MaxUnacked: 500}})
+			return openForBench(ctx, inMemory, "", prefix, false)
 		}}
 }
 

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -85,14 +84,7 @@ func (s *server) loadFor(c *gin.Context, name, id string) (lab.Result, *problem)
 	if id == "" {
 		return lab.Result{}, invalid(fieldError{name, "names a stored run; GET /runs lists them"})
 	}
-	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
-	switch {
-	case errors.Is(err, lab.ErrNoRun):
-		return res, unknownRun(id)
-	case err != nil:
-		return res, s.failed(c, err)
-	}
-	return res, nil
+	return s.stored(c, id)
 }
 
 // compareRows are the facts of both, those that explain the others first.

@@ -34,26 +34,18 @@ type guaranteeRow struct {
 // guarantees answers with every cell, or those that the parameters name. A cell
 // that nobody has measured here says so.
 func (s *server) guarantees(c *gin.Context) {
-	keep, p := s.cellFilter(c)
+	cells, p := s.cellsAskedFor(c)
 	if p != nil {
 		fail(c, p)
 		return
 	}
-	cells, err := s.allCells(c)
-	if err != nil {
-		fail(c, s.failed(c, err))
-		return
-	}
 	if wantsPage(c) {
-		s.showGuarantees(c, slices.DeleteFunc(cells, func(g lab.Guarantee) bool { return !keep(g) }))
+		s.showGuarantees(c, cells)
 		return
 	}
 	a := &guaranteesAnswer{Rows: []guaranteeRow{}, AsOf: s.opt.Now().UTC(), Next: []next{{"measure a cell",
 		curl(c, http.MethodPost, "/runs", "chapter", "1", "bus", s.live.DefaultBus(), "fault", "broker-down")}}}
 	for _, g := range cells {
-		if !keep(g) {
-			continue
-		}
 		row := guaranteeRow{Guarantee: g}
 		if g.Measured != nil {
 			row.Run, row.Mode, row.Version = g.Measured.ID, g.Measured.Mode, g.Measured.Version
@@ -61,6 +53,19 @@ func (s *server) guarantees(c *gin.Context) {
 		a.Rows = append(a.Rows, row)
 	}
 	reply(c, http.StatusOK, a)
+}
+
+// cellsAskedFor are the cells that the parameters name, all where they name none.
+func (s *server) cellsAskedFor(c *gin.Context) ([]lab.Guarantee, *problem) {
+	keep, p := s.cellFilter(c)
+	if p != nil {
+		return nil, p
+	}
+	cells, err := s.allCells(c)
+	if err != nil {
+		return nil, s.failed(c, err)
+	}
+	return slices.DeleteFunc(cells, func(g lab.Guarantee) bool { return !keep(g) }), nil
 }
 
 // cellFilter reads which cells are wanted; an unknown name is an error, not an

@@ -31,14 +31,9 @@ func (a *askedAnswer) WriteText(out io.Writer) error {
 // measureGuarantees asks for the runs of one cell, or of all cells of the filter that
 // nobody has measured here, or not since before, as many as the queue takes.
 func (s *server) measureGuarantees(c *gin.Context) {
-	keep, p := s.cellFilter(c)
+	cells, p := s.cellsAskedFor(c)
 	if p != nil {
 		fail(c, p)
-		return
-	}
-	cells, err := s.allCells(c)
-	if err != nil {
-		fail(c, s.failed(c, err))
 		return
 	}
 	one, named := inputOf(c).str("cell")
@@ -51,7 +46,7 @@ func (s *server) measureGuarantees(c *gin.Context) {
 	var wanted []lab.Spec
 	for _, g := range cells {
 		switch {
-		case named && cellKey(g) != one, !keep(g), g.NotApplicable != "", states[cellKey(g)] != "":
+		case named && cellKey(g) != one, g.NotApplicable != "", states[cellKey(g)] != "":
 		case named, g.Measured == nil, g.AsOf.Before(before):
 			wanted = append(wanted, lab.Spec{Chapter: g.Chapter, Variant: g.Variant, Bus: g.Bus, Fault: g.Fault})
 		}

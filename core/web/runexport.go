@@ -3,13 +3,11 @@ package web
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/gin-gonic/gin"
 
-	"outboxplayground/core/lab"
 	"outboxplayground/core/web/page"
 	"outboxplayground/core/web/picture"
 )
@@ -18,17 +16,9 @@ import (
 // stepping of the timeline are inside, links lead back to this playground.
 func (s *server) exportRun(c *gin.Context) {
 	id := c.Param("run")
-	if p := s.notFinished(id); p != nil {
+	res, p := s.finished(c, id)
+	if p != nil {
 		fail(c, p)
-		return
-	}
-	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
-	switch {
-	case errors.Is(err, lab.ErrNoRun):
-		fail(c, unknownRun(id))
-		return
-	case err != nil:
-		fail(c, s.failed(c, err))
 		return
 	}
 	d := &runPage{runView: s.viewResult(c, res), Report: &res.Report, Page: 1}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -62,12 +61,9 @@ func (s *server) runData(c *gin.Context, id string) (*runPage, *problem) {
 	if t, ok := s.opt.Lab.Queue.Get(id); ok && t.State != lab.Done {
 		return &runPage{runView: s.viewTicket(t)}, nil
 	}
-	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
-	switch {
-	case errors.Is(err, lab.ErrNoRun):
-		return nil, unknownRun(id)
-	case err != nil:
-		return nil, s.failed(c, err)
+	res, p := s.stored(c, id)
+	if p != nil {
+		return nil, p
 	}
 	d := &runPage{runView: s.viewResult(c, res), Report: &res.Report, Page: 1, Export: "/runs/" + id + "/export"}
 	d.tell(s, c, res)

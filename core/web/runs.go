@@ -170,21 +170,14 @@ func (s *server) oneRun(c *gin.Context) {
 		reply(c, http.StatusOK, answerTicket(c, t))
 		return
 	}
-	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
-	switch {
-	case errors.Is(err, lab.ErrNoRun):
-		fail(c, unknownRun(id))
-	case err != nil:
-		fail(c, s.failed(c, err))
-	default:
-		a := answerRun(c, id, lab.Done)
-		a.Report = &res.Report
-		reply(c, http.StatusOK, a)
+	res, p := s.stored(c, id)
+	if p != nil {
+		fail(c, p)
+		return
 	}
-}
-
-func unknownRun(id string) *problem {
-	return newProblem(http.StatusNotFound, "run_unknown", fmt.Sprintf("there is no run %q", shorten(id)), "GET /runs lists them")
+	a := answerRun(c, id, lab.Done)
+	a.Report = &res.Report
+	reply(c, http.StatusOK, a)
 }
 
 // WriteText writes the run as text.
@@ -253,31 +246,12 @@ func (a *runsAnswer) WriteText(out io.Writer) error {
 
 // auditRun answers with the report and the trail of every event.
 func (s *server) auditRun(c *gin.Context) {
-	id := c.Param("run")
-	if p := s.notFinished(id); p != nil {
+	res, p := s.finished(c, c.Param("run"))
+	if p != nil {
 		fail(c, p)
 		return
 	}
-	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
-	switch {
-	case errors.Is(err, lab.ErrNoRun):
-		fail(c, unknownRun(id))
-	case err != nil:
-		fail(c, s.failed(c, err))
-	default:
-		reply(c, http.StatusOK, &auditRunAnswer{res.Report, res.Trails, res})
-	}
-}
-
-// notFinished is the problem of a run that has no result yet, or has failed.
-func (s *server) notFinished(id string) *problem {
-	t, ok := s.opt.Lab.Queue.Get(id)
-	if !ok || t.State == lab.Done {
-		return nil
-	}
-	p := newProblem(http.StatusConflict, "run_not_finished", "the run is "+t.State+"; "+t.Error, "watch /runs/"+id+"/events")
-	p.retryAfter = "2"
-	return p
+	reply(c, http.StatusOK, &auditRunAnswer{res.Report, res.Trails, res})
 }
 
 // auditRunAnswer is the report object with the trails beside it.

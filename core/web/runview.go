@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"html/template"
 	"maps"
 	"net/http"
@@ -68,12 +67,9 @@ func (s *server) viewRun(c *gin.Context, id string) (*runView, *problem) {
 	if remembered && t.State != lab.Done {
 		return s.viewTicket(t), nil
 	}
-	res, err := lab.Load(c.Request.Context(), s.opt.Lab.Results, id)
-	switch {
-	case errors.Is(err, lab.ErrNoRun):
-		return nil, unknownRun(id)
-	case err != nil:
-		return nil, s.failed(c, err)
+	res, p := s.stored(c, id)
+	if p != nil {
+		return nil, p
 	}
 	return s.viewResult(c, res), nil
 }
