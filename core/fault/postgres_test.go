@@ -31,7 +31,7 @@ func newDatabase(t *testing.T) *database {
 	}
 	t.Cleanup(func() { p.Close() })
 	d := &database{proxy: p, direct: pool(t, url, nil), broken: pool(t, url, p.Dialer("db"))}
-	d.table = "fault_" + uuid.NewString()[:8]
+	d.table = "public.fault_" + uuid.NewString()[:8]
 	d.mustExec(t, d.direct, "CREATE TABLE "+d.table+" (id text)")
 	t.Cleanup(func() { d.direct.Exec(context.Background(), "DROP TABLE "+d.table) })
 	d.mustExec(t, d.broken, d.insert("first"))

@@ -2,10 +2,12 @@ package pg
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
@@ -75,7 +77,8 @@ func up(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, dir string, level
 const tablesOf = `SELECT tablename FROM pg_tables WHERE schemaname = $1`
 
 // analyze gives the planner statistics at once. Until the first autovacuum a new
-// table has none, and a claim may choose a plan that sorts every row.
+// table has none, and a claim may choose a plan that sorts every row. A table that
+// somebody drops meanwhile needs none.
 func analyze(ctx context.Context, conn *pgx.Conn, schema string) error {
 	rows, err := conn.Query(ctx, tablesOf, schema)
 	if err != nil {
@@ -85,8 +88,19 @@ func analyze(ctx context.Context, conn *pgx.Conn, schema string) error {
 	if err != nil {
 		return err
 	}
+	return analyzeEach(ctx, conn, schema, tables)
+}
+
+// undefinedTable is SQLSTATE 42P01 (PostgreSQL manual, appendix A).
+const undefinedTable = "42P01"
+
+func analyzeEach(ctx context.Context, conn *pgx.Conn, schema string, tables []string) error {
 	for _, t := range tables {
-		if _, err := conn.Exec(ctx, "ANALYZE "+pgx.Identifier{schema, t}.Sanitize()); err != nil {
+		_, err := conn.Exec(ctx, "ANALYZE "+pgx.Identifier{schema, t}.Sanitize())
+		if said := (*pgconn.PgError)(nil); errors.As(err, &said) && said.Code == undefinedTable {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
