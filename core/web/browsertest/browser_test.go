@@ -11,7 +11,6 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 )
 
 // startBrowser starts one headless Chromium for all tests, and ends it with them.
@@ -113,7 +112,7 @@ func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(p.ctx, soon)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("%v\n%s", err, p.scene())
 	}
 }
 
@@ -147,13 +146,21 @@ func (p *tab) until(what, expression string) {
 // within is until with a limit of its own.
 func (p *tab) within(limit time.Duration, what, expression string) {
 	p.t.Helper()
-	eventually(p.t, limit, what, func() bool {
+	p.eventually(limit, what, func() bool {
 		v, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		if err != nil && p.ctx.Err() != nil {
 			p.t.Fatalf("%s: %v", what, err)
 		}
 		return err == nil && v // an error: the page is just being replaced
 	})
+}
+
+// eventually polls until done; where it gives up it says what the page shows.
+func (p *tab) eventually(limit time.Duration, what string, done func() bool) {
+	p.t.Helper()
+	if !polled(p.ctx, limit, done) {
+		p.t.Fatalf("gave up waiting %v for %s\n%s", limit, what, p.scene())
+	}
 }
 
 // sees waits for an element to be visible.
@@ -166,60 +173,6 @@ func (p *tab) sees(selector string) {
 func (p *tab) text(selector string) string {
 	p.t.Helper()
 	return strings.Join(strings.Fields(ask[string](p, "document.querySelector("+quote(selector)+")?.innerText ?? ''")), " ")
-}
-
-// click clicks an element with the mouse. A page that is drawn anew between the look
-// and the click has lost the element that was seen; then nothing was clicked yet.
-func (p *tab) click(selector string) {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, soon)
-	defer cancel()
-	for {
-		p.sees(selector)
-		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector)))
-		if err == nil {
-			return
-		}
-		if !strings.Contains(err.Error(), "Could not find node") || ctx.Err() != nil {
-			p.t.Fatalf("click on %s: %v", selector, err)
-		}
-	}
-}
-
-// typed types into a field.
-func typed(selector, text string) chromedp.Action[chromedp.Void] {
-	return chromedp.SendKeys(chromedp.CSS(selector), text)
-}
-
-// press presses keys one after the other.
-func (p *tab) press(keys ...string) {
-	p.t.Helper()
-	for _, k := range keys {
-		p.do(chromedp.KeyEvent(k))
-	}
-}
-
-// tabTo presses the tabulator until an element that matches has the focus, and
-// returns how often.
-func (p *tab) tabTo(selector string) (pressed int) {
-	p.t.Helper()
-	for !p.focused(selector) {
-		if pressed == 80 {
-			p.t.Fatalf("80 times the tabulator, and the focus is not on %s but on %s", selector, p.focus())
-		}
-		p.press(kb.Tab)
-		pressed++
-	}
-	return pressed
-}
-
-func (p *tab) focused(selector string) bool {
-	return ask[bool](p, "document.activeElement.matches("+quote(selector)+")")
-}
-
-// focus describes the element that has the focus.
-func (p *tab) focus() string {
-	return ask[string](p, "document.activeElement.outerHTML.slice(0, 200)")
 }
 
 func quote(s string) string {

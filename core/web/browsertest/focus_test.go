@@ -19,7 +19,7 @@ func (d *desk) typesElsewhere(t *testing.T) {
 	p := d.tab(t)
 	p.open("/chapters/1?bus=inmemory")
 	p.settled()
-	p.do(typed("#prediction", "30"))
+	p.fill("#prediction", "30")
 	p.click("#experiment button.primary")
 	p.sees("#verdict")
 	p.do(chromedp.Focus(chromedp.CSS("#user_id")))

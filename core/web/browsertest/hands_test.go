@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/chromedp/chromedp/kb"
 )
 
 // hands: what a reader does by hand in a chapter. The two parts use different chapters
@@ -52,7 +50,7 @@ func (d *desk) pullThePlug(t *testing.T) {
 	p := d.tab(t)
 	p.open("/chapters/3?bus=redis")
 	p.settled()
-	p.do(typed("#seconds", kb.End+"0")) // 30 becomes 300
+	p.fill("#seconds", "300")
 	p.click(`#plug form button`)
 	p.sees("#plug .countdown")
 	left := ask[int](p, `+document.querySelector("#plug .countdown").textContent`)
@@ -62,7 +60,7 @@ func (d *desk) pullThePlug(t *testing.T) {
 	}
 	p.click("#place button:not(.copy)")
 	p.until("the order to wait in the outbox", waiting)
-	eventually(t, 30*time.Second, "the row to fail", func() bool {
+	p.eventually(30*time.Second, "the row to fail", func() bool {
 		p.open("/chapters/3?bus=redis")
 		return ask[bool](p, `document.querySelector("#failed li") !== null`)
 	})

@@ -219,17 +219,25 @@ func (p *playground) finished(t *testing.T, id string) map[string]any {
 // eventually polls until done, and names what it waited for when it gives up.
 func eventually(t *testing.T, limit time.Duration, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	if !polled(t.Context(), limit, done) {
+		t.Fatalf("gave up waiting %v for %s", limit, what)
+	}
+}
+
+// polled asks until the answer is yes; false means that the time is up.
+func polled(ctx context.Context, limit time.Duration, done func() bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(40 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("gave up waiting %v for %s", limit, what)
+			return false
 		case <-tick.C:
 		}
 	}
+	return true
 }
 
 // lack says what the tests cannot do without.

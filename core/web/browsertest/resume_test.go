@@ -17,7 +17,7 @@ func (d *desk) resume(t *testing.T) {
 	p.allow("net::ERR_") // the cut
 	p.open("/play?ch=1&bus=nats&n=30&fault=broker-slow")
 	p.settled()
-	p.do(typed("#prediction", "30"))
+	p.fill("#prediction", "30")
 	p.click("#experiment button.primary")
 	eventually(t, 20*time.Second, "five events of the stream", func() bool { return len(p.streamed()) >= 5 })
 	before := p.streamed()

@@ -17,7 +17,7 @@ func (d *desk) withoutScripts(t *testing.T) {
 	}
 	d.switchAll(p)
 	p.open("/chapters/1?bus=nats")
-	p.do(typed("#prediction", "33"))
+	p.fill("#prediction", "33")
 	p.click("#experiment button.primary")
 	d.reads(p, "nats", 33)
 }
