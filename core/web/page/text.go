@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"fmt"
 	"html/template"
 	"strings"
 	"unicode/utf8"
@@ -73,57 +72,6 @@ func markdown() goldmark.Markdown {
 	)
 }
 
-// headingIDs gives out ids made of the heading's words, or the given ones in order.
-type headingIDs struct {
-	given []string
-	made  []string
-}
-
-// Generate makes the id of the next heading.
-func (h *headingIDs) Generate(value []byte, _ ast.NodeKind) []byte {
-	id := slug(string(value))
-	if n := len(h.made); n < len(h.given) {
-		id = h.given[n]
-	}
-	for _, other := range h.made {
-		if other == id {
-			id = fmt.Sprintf("%s-%d", id, len(h.made))
-		}
-	}
-	h.made = append(h.made, id)
-	return []byte(id)
-}
-
-// Put notes an id that a text gives itself; ours give none.
-func (h *headingIDs) Put([]byte) {}
-
-// slug spells a heading as GitHub does, for the letters that ours have.
-func slug(heading string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ' || r == '-':
-			return '-'
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			return r
-		}
-		return -1
-	}, strings.TrimSpace(heading))
-}
-
-func headings(m goldmark.Markdown, source []byte) []string {
-	ids := &headingIDs{}
-	m.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(ids))))
-	return ids.made
-}
-
-func idOf(h *ast.Heading) string {
-	id, _ := h.AttributeString("id")
-	raw, _ := id.([]byte)
-	return string(raw)
-}
-
 // relink rewrites every link; one that leads nowhere here becomes its text.
 func relink(doc ast.Node, link Link) {
 	var dead []*ast.Link
@@ -190,35 +138,4 @@ func block(m goldmark.Markdown, source []byte, n ast.Node) (template.HTML, error
 		b.WriteString("</div>\n")
 	}
 	return template.HTML(b.String()), nil
-}
-
-// codeBlocks renders code blocks with coloured tokens; a command can be copied.
-type codeBlocks struct{}
-
-// RegisterFuncs takes over the fenced blocks.
-func (codeBlocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindFencedCodeBlock, renderCode)
-}
-
-func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-	if !entering {
-		return ast.WalkContinue, nil
-	}
-	fenced := n.(*ast.FencedCodeBlock)
-	lang := string(fenced.Language(source))
-	var code bytes.Buffer
-	for i := range fenced.Lines().Len() {
-		segment := fenced.Lines().At(i)
-		code.Write(segment.Value(source))
-	}
-	copyable := ""
-	if lang == "sh" {
-		copyable = `<button type="button" class="copy" hidden></button>`
-	}
-	_, _ = fmt.Fprintf(w, `<div class="block">%s<pre tabindex="0" class="is-%s"><code>`, copyable, template.HTMLEscapeString(lang))
-	for _, line := range coloured(lang, code.String()) {
-		_, _ = fmt.Fprintf(w, "%s\n", line)
-	}
-	_, err := w.WriteString("</code></pre></div>\n")
-	return ast.WalkSkipChildren, err
 }
