@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -19,8 +20,9 @@ const (
 )
 
 // consume returns what a generation does with one of its partitions. It ends with
-// the generation, and ends the generation when a commit fails: somebody else may
-// then own the partition, and the group has to be joined anew.
+// the generation, when all that was handled is committed, and ends the generation
+// when a commit fails: somebody else may then own the partition, and the group has
+// to be joined anew.
 func (s *subscription) consume(ctx context.Context, gen *kafka.Generation, p kafka.PartitionAssignment, shared int) func(context.Context) {
 	return func(generation context.Context) {
 		life, lose := context.WithCancel(generation)
@@ -29,6 +31,11 @@ func (s *subscription) consume(ctx context.Context, gen *kafka.Generation, p kaf
 		r := s.reader(conns, p, shared, lose)
 		defer r.Close()
 		defer conns.close() // first, so that Close need not wait for a fetch
+		handled := make(chan int64, max(1, s.share(shared)/2))
+		var commits sync.WaitGroup
+		commits.Go(func() { s.commit(gen, p.ID, handled, lose) })
+		defer commits.Wait()
+		defer close(handled)
 		for {
 			m, err := r.FetchMessage(life)
 			if life.Err() != nil {
@@ -42,16 +49,36 @@ func (s *subscription) consume(ctx context.Context, gen *kafka.Generation, p kaf
 			if !s.handle(ctx, life, m) {
 				return
 			}
-			next := map[string]map[int]int64{m.Topic: {m.Partition: m.Offset + 1}}
-			if gen.CommitOffsets(next) != nil {
-				return
-			}
+			handled <- m.Offset
 		}
 	}
 }
 
-// reader reads one partition from the group's offset, ahead by the subscription's
-// share of MaxUnacked (two more are in the reader's and the handler's hands).
+// commit tells the group how far a partition is handled, one request at a time: what
+// is handled while one is under way goes with the next. A commit takes milliseconds,
+// and one for each message would be the pace of the consumer. A process that is
+// killed repeats at most what it handled during two of them.
+func (s *subscription) commit(gen *kafka.Generation, partition int, handled <-chan int64, lose func()) {
+	for last := range handled {
+		for len(handled) > 0 {
+			last = <-handled
+		}
+		next := map[string]map[int]int64{s.bus.cfg.Name(s.topic): {partition: last + 1}}
+		if gen.CommitOffsets(next) != nil {
+			lose()
+			break
+		}
+	}
+	for range handled { // until the consumer has seen it
+	}
+}
+
+// share is how many messages a partition may hold unacknowledged.
+func (s *subscription) share(partitions int) int { return s.bus.cfg.MaxUnacked / partitions }
+
+// reader reads one partition from the group's offset, ahead by half of its share of
+// MaxUnacked (two more are in the reader's and the handler's hands); the other half
+// is what waits for its commit.
 // lose is called when a broker says that it does not have the partition: kafka-go
 // looks for it again and goes on at the same offset, which in a topic that was
 // deleted and made anew would skip what is there. Joining again asks the group for
@@ -60,7 +87,7 @@ func (s *subscription) reader(conns *connSet, p kafka.PartitionAssignment, share
 	r := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: s.bus.brokers, Topic: s.bus.cfg.Name(s.topic), Partition: p.ID,
 		Dialer:        s.dialer(conns),
-		QueueCapacity: max(1, s.bus.cfg.MaxUnacked/shared-2),
+		QueueCapacity: max(1, s.share(shared)/2-2),
 		MaxBytes:      fetchBytes, MaxWait: fetchWait, ReadBatchTimeout: bodyWait,
 		ReadLagInterval: -1, MaxAttempts: 1, ReadBackoffMin: 10 * time.Millisecond,
 		ReadBackoffMax: 500 * time.Millisecond, OffsetOutOfRangeError: true,

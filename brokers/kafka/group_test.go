@@ -99,3 +99,25 @@ func TestASubscriptionWaitsForItsTopic(t *testing.T) {
 		}
 	})
 }
+
+// A member that was killed cannot leave, and its session lasts six seconds. Who
+// removes the group does not wait for that: the clean-up of a run that was broken off
+// has three.
+func TestAGroupWithADeadMemberIsRemovedAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		var net kit.Cutter
+		dead := open(t, bus.Config{URL: url, Dial: net.Dial}, Options{})
+		prepare(t, dead, "g")
+		in := subscribe(t, dead, "g", nil)
+		if err := dead.Publish(kit.Within(t, 5*time.Second), kit.Message(0)); err != nil {
+			t.Fatal(err)
+		}
+		kit.Eventually(t, 10*time.Second, "a message, and with it the membership", func() bool { return in.Distinct() == 1 })
+		net.Cut(true)
+		heir := open(t, bus.Config{URL: url, Prefix: dead.cfg.Prefix}, Options{})
+		if err := heir.Remove(kit.Within(t, 3*time.Second), "safe", "g"); err != nil {
+			t.Error(err)
+		}
+		in.End(t)
+	})
+}

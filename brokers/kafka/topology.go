@@ -85,8 +85,10 @@ func (b *Bus) createTopic(ctx context.Context, name string) error {
 	})
 }
 
-// Remove implements bus.Topology. A group that still has members is waited for,
-// because Kafka does not delete it; so is the disappearance of the topic.
+// Remove implements bus.Topology. Kafka does not delete a group that has members:
+// they are put out, as kafka-consumer-groups' removeMembersFromConsumerGroup does,
+// because those of a killed process would stay until their session ends. Members
+// that live come back, and are waited for; so is the disappearance of the topic.
 func (b *Bus) Remove(ctx context.Context, topic string, groups ...string) error {
 	leave, open := b.life.Enter()
 	if !open {
@@ -135,10 +137,32 @@ func (b *Bus) removeGroup(ctx context.Context, group string) error {
 	if err != nil {
 		return err
 	}
-	if err := res.Errors[group]; err != nil && !errors.Is(err, kafka.GroupIdNotFound) {
-		return fmt.Errorf("kafka: group %q: %w", group, err)
+	err = res.Errors[group]
+	if err == nil || errors.Is(err, kafka.GroupIdNotFound) {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("kafka: group %q: %w", group, err)
+	if errors.Is(err, kafka.NonEmptyGroup) {
+		return errors.Join(err, b.putOut(ctx, a, group))
+	}
+	return err
+}
+
+// putOut makes every member leave a group.
+func (b *Bus) putOut(ctx context.Context, a net.Addr, group string) error {
+	res, err := b.client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{Addr: a, GroupIDs: []string{group}})
+	if err != nil || len(res.Groups) != 1 {
+		return err
+	}
+	var members []kafka.LeaveGroupRequestMember
+	for _, m := range res.Groups[0].Members {
+		members = append(members, kafka.LeaveGroupRequestMember{ID: m.MemberID})
+	}
+	if len(members) == 0 {
+		return res.Groups[0].Error
+	}
+	_, err = b.client.LeaveGroup(ctx, &kafka.LeaveGroupRequest{Addr: a, GroupID: group, Members: members})
+	return err
 }
 
 // controller puts a question to the controller, or to the broker that speaks for it.
