@@ -119,5 +119,6 @@ func TestAGroupWithADeadMemberIsRemovedAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		in.End(t)
+		net.Cut(false) // for the cleaning up
 	})
 }
