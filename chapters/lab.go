@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"outboxplayground/brokers"
 	"outboxplayground/core/lab"
+	"outboxplayground/core/pg"
 	"outboxplayground/infra/servers"
 )
 
@@ -68,4 +71,59 @@ func (d *directory) where(name string) (lab.BusInfo, string, error) {
 		return lab.BusInfo{}, "", fmt.Errorf("%w: %s: %s: %s", lab.ErrBusOff, name, info.Note, info.Fix)
 	}
 	return busInfo(info), info.URL, nil
+}
+
+// labFor brings what a command for the lab needs: the servers of a playground
+// that runs here, else private ones for the command's own duration.
+func labFor(ctx context.Context, buses []string) (*lab.Lab, func(), error) {
+	for _, name := range buses {
+		if ok, known := oneOf(name, brokers.Names()); !ok {
+			return nil, nil, fmt.Errorf("%w: %q; there are %s", lab.ErrUnknownBus, name, known)
+		}
+	}
+	out := &printer{to: os.Stderr}
+	f, err := ownFleet("", false, out)
+	if err != nil {
+		return nil, nil, err
+	}
+	done := func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+		defer cancel()
+		f.close(ctx)
+	}
+	if f.release != nil {
+		out.line("starting what no URL names, for this command: postgres, %s", strings.Join(buses, ", "))
+	}
+	var where directory
+	var brought sync.WaitGroup
+	for _, name := range buses {
+		if name != inMemory {
+			brought.Go(func() { where.add(f.bring(ctx, name)) })
+		}
+	}
+	db := f.bring(ctx, "postgres")
+	brought.Wait()
+	if db.URL == "" {
+		done()
+		return nil, nil, fmt.Errorf("PostgreSQL is needed: %s: %s", db.Note, db.Fix)
+	}
+	l, err := newLab(db.URL, where.where)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
+		out.warn("what dead runs left behind stays for the next start: %v", err)
+	}
+	return l, done, nil
+}
+
+// keep stores the result, so that the guarantees table and /runs show it.
+func keep(ctx context.Context, l *lab.Lab, res lab.Result) error {
+	pool, err := pg.Open(l.DatabaseURL, pg.PlaygroundSchema, pg.Options{MaxConns: 1})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return lab.Save(ctx, pool, res)
 }

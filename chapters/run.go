@@ -9,15 +9,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"outboxplayground/brokers"
 	"outboxplayground/core/audit"
 	"outboxplayground/core/lab"
-	"outboxplayground/core/pg"
 )
 
 type runOptions struct {
@@ -55,6 +52,7 @@ func runCommand() *cobra.Command {
 	f.Uint64Var(&o.spec.Seed, "seed", 0, "moves the fault to other orders; 0 leaves it where the article has it")
 	f.DurationVar(&o.spec.Outage, "outage", 0, "how long an outage lasts at least, for example 30s")
 	f.IntVar(&o.predict, "predict", 0, "how many events you expect to be delivered")
+	f.StringVar(&o.spec.PredictedWhat, "predict-what", "", "what --predict counts instead: "+strings.Join(lab.Figures()[1:], ", "))
 	f.IntVar(&o.repeat, "repeat", 1, "run it so many times")
 	f.BoolVar(&o.json, "json", false, "print the report as one JSON object a run, and nothing else")
 	return cmd
@@ -72,51 +70,6 @@ func wrapNames(names []string) string {
 		text += n
 	}
 	return text
-}
-
-// labFor brings what a command for the lab needs: the servers of a playground
-// that runs here, else private ones for the command's own duration.
-func labFor(ctx context.Context, buses []string) (*lab.Lab, func(), error) {
-	for _, name := range buses {
-		if ok, known := oneOf(name, brokers.Names()); !ok {
-			return nil, nil, fmt.Errorf("%w: %q; there are %s", lab.ErrUnknownBus, name, known)
-		}
-	}
-	out := &printer{to: os.Stderr}
-	f, err := ownFleet("", false, out)
-	if err != nil {
-		return nil, nil, err
-	}
-	done := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-		defer cancel()
-		f.close(ctx)
-	}
-	if f.release != nil {
-		out.line("starting what no URL names, for this command: postgres, %s", strings.Join(buses, ", "))
-	}
-	var where directory
-	var brought sync.WaitGroup
-	for _, name := range buses {
-		if name != inMemory {
-			brought.Go(func() { where.add(f.bring(ctx, name)) })
-		}
-	}
-	db := f.bring(ctx, "postgres")
-	brought.Wait()
-	if db.URL == "" {
-		done()
-		return nil, nil, fmt.Errorf("PostgreSQL is needed: %s: %s", db.Note, db.Fix)
-	}
-	l, err := newLab(db.URL, where.where)
-	if err != nil {
-		done()
-		return nil, nil, err
-	}
-	if err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
-		out.warn("what dead runs left behind stays for the next start: %v", err)
-	}
-	return l, done, nil
 }
 
 // defaultRunBus is rabbitmq where it can be had, else nats.
@@ -168,16 +121,6 @@ func runExperiments(ctx context.Context, out io.Writer, o runOptions) error {
 		worst = worse(worst, res.Report.Valid)
 	}
 	return verdictExit(worst)
-}
-
-// keep stores the result, so that the guarantees table and /runs show it.
-func keep(ctx context.Context, l *lab.Lab, res lab.Result) error {
-	pool, err := pg.Open(l.DatabaseURL, pg.PlaygroundSchema, pg.Options{MaxConns: 1})
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return lab.Save(ctx, pool, res)
 }
 
 // worse prefers a refutation to an unknown, and that to a confirmation.

@@ -170,7 +170,7 @@ func TestRunsThatAreRefused(t *testing.T) {
 		{"POST", "/runs", `{"chapter":1,"bus":"nats","fault":"fire"}`, 422, "invalid_input"},
 		{"POST", "/runs", `{"chapter":1,"bus":"nats","orders":2001}`, 422, "invalid_input"},
 		{"POST", "/runs", `{"chapter":1,"bus":"nats","outage":"6m"}`, 422, "invalid_input"},
-		{"POST", "/runs", `{"chapter":1,"bus":"nats","predict":{"lost":1}}`, 422, "invalid_input"},
+		{"POST", "/runs", `{"chapter":1,"bus":"nats","predict":{"sold":1}}`, 422, "invalid_input"},
 		{"POST", "/runs", `{"chapter":1,"bus":"pigeon"}`, 400, "unknown_bus"},
 		{"GET", "/runs/nobody", "", 404, "run_unknown"},
 		{"GET", "/runs/nobody/events", "", 404, "run_unknown"},

@@ -28,6 +28,7 @@ func Chapter() lab.Chapter {
 		Outbox:  true,
 		Files:   files,
 		Section: "6",
+		Asks:    "stuck",
 		Lessons: []lab.Lesson{
 			{File: "order.go", Marks: []string{
 				`if err := outbox.Write(ctx, tx, order.Bus, msg); err != nil {`,

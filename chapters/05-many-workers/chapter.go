@@ -29,6 +29,7 @@ func Chapter() lab.Chapter {
 		Files:   files,
 		Section: "5",
 		Try:     "two-relays",
+		Asks:    "duplicated",
 		Lessons: []lab.Lesson{
 			{File: "order.go", Marks: []string{
 				`const lease = 3 * time.Second`,

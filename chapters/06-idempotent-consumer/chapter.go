@@ -30,6 +30,7 @@ func Chapter() lab.Chapter {
 		Files:       files,
 		Section:     "5, 9",
 		Try:         "consumer-crash",
+		Asks:        "duplicated",
 		Lessons: []lab.Lesson{
 			{File: "order.go", Marks: []string{
 				`msg := shop.OrderPlaced(order, Topic)`,

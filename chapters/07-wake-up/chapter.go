@@ -28,6 +28,7 @@ func Chapter() lab.Chapter {
 		Files:       files,
 		Section:     "5",
 		Try:         "relay-killed",
+		Asks:        "lost",
 		Lessons: []lab.Lesson{
 			{File: "wake.go", Marks: []string{
 				`Channel: outbox.Channel(d.Schema), Connect: connect(d)`,

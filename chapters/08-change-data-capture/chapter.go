@@ -37,6 +37,7 @@ func Chapter() lab.Chapter {
 		Files:   files,
 		Section: "5",
 		Try:     "two-relays",
+		Asks:    "duplicated",
 		Lessons: []lab.Lesson{
 			{File: "order.go", Marks: []string{`outbox.Write(ctx, tx, order.Bus, msg)`}},
 			{File: "order_table_less.go", Variant: "table-less", Marks: []string{

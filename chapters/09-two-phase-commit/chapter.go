@@ -35,6 +35,7 @@ func Chapter() lab.Chapter {
 		Files:        files,
 		Section:      "2",
 		Try:          "crash-after-publish",
+		Asks:         "phantom",
 		Needs: lab.Text{
 			En:   "PostgreSQL with max_prepared_transactions above 0",
 			ZhTW: "max_prepared_transactions 大於 0 的 PostgreSQL",

@@ -56,6 +56,8 @@ type Chapter struct {
 	Lessons []Lesson
 	// Try is the fault that a reader shall try first. Default: broker-down.
 	Try string
+	// Asks is the figure that the reader shall predict, one of Figures. Default: delivered.
+	Asks string
 }
 
 // Lesson is a file to read and what to look at in it.

@@ -3,11 +3,9 @@ package lab
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"outboxplayground/core/audit"
-	"outboxplayground/core/checkpoint"
 )
 
 // judge reads the tables and says what happened.
@@ -32,11 +30,8 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 		ID: r.id, Chapter: r.chapter.Number, Variant: r.variant.Name, Bus: r.spec.Bus,
 		Mode: r.info.Mode, Version: r.info.Version, Seed: r.spec.Seed, Standard: r.spec.standard() && r.shared == nil,
 		Measured: v, Late: r.late(events), Faults: []FaultReport{r.report}, Broken: r.stretches(),
-		Declared: r.declared(), AsOf: time.Now().UTC(),
+		Declared: r.declared(), Predicted: r.spec.prediction(), AsOf: time.Now().UTC(),
 		Took: float64(time.Since(r.began).Microseconds()) / 1000,
-	}
-	if r.spec.Predicted != nil {
-		report.Predicted = map[string]int{"delivered": *r.spec.Predicted}
 	}
 	report.Valid, report.Why = r.verdict(v, doubt)
 	report.Not, report.AlsoNot = Broken(v)
@@ -99,99 +94,6 @@ func Broken(v audit.Verdict) (not, alsoNot []string) {
 		alsoNot = append(alsoNot, "effectively-once")
 	}
 	return not, alsoNot
-}
-
-// eventTrails joins the tables, the clients' answers and the journal, in the order
-// of the run.
-func (r *run) eventTrails(trails map[string]audit.Trail) []EventTrail {
-	lines := map[string][]Line{}
-	for _, l := range r.journal.all() {
-		if l.EventID != "" && l.Step != sayArmed {
-			lines[l.EventID] = append(lines[l.EventID], l)
-		}
-	}
-	events := make([]EventTrail, 0, len(r.ids))
-	for i, id := range r.ids {
-		t, ok := trails[id]
-		if !ok {
-			t = audit.None(r.chapter.Number, r.spec.Bus, id)
-		}
-		if t.Bus == "" {
-			t.Bus = r.spec.Bus // in doubt: no row that names it can be read
-		}
-		events = append(events, EventTrail{Order: i + 1, Answer: r.answers[i], Trail: t, Timeline: lines[id]})
-	}
-	return events
-}
-
-// late counts the affected events that were delivered after the outage had ended.
-func (r *run) late(events []EventTrail) (n int) {
-	if len(r.outages) == 0 || r.outages[0].end.IsZero() {
-		return 0
-	}
-	end := r.outages[0].end
-	for _, e := range events {
-		affected := e.Order >= r.span.from && e.Order <= r.span.to
-		if affected && len(e.Trail.Emails) > 0 && e.Trail.Emails[0].SentAt.After(end) {
-			n++
-		}
-	}
-	return n
-}
-
-// smallest picks one event that shows what is wrong: the worst kind, the earliest.
-func smallest(events []EventTrail) *Smallest {
-	kinds := []struct {
-		what string
-		of   func(audit.Verdict) int
-	}{
-		{"lost", func(v audit.Verdict) int { return v.Lost }},
-		{"phantom", func(v audit.Verdict) int { return v.Phantom }},
-		{"duplicated", func(v audit.Verdict) int { return v.Duplicated }},
-		{"stuck", func(v audit.Verdict) int { return v.Stuck }},
-	}
-	for _, k := range kinds {
-		for _, e := range events {
-			if k.of(e.Trail.Verdict) > 0 {
-				return &Smallest{EventID: e.Trail.EventID, Order: e.Order, What: k.what,
-					Why: because(e), Trail: "/audit/event/" + e.Trail.EventID}
-			}
-		}
-	}
-	return nil
-}
-
-// because says what is known of the cause: what a publish answered, or the last
-// step that the event reached in a process that was killed there.
-func because(e EventTrail) string {
-	var failures []string
-	committed, last, steps := false, "", map[string]string{}
-	for _, l := range e.Timeline {
-		switch l.Step {
-		case sayFailed:
-			when := "before COMMIT"
-			if committed {
-				when = "after COMMIT"
-			}
-			failures = append(failures, "publish: "+l.Text+", "+when)
-		case string(checkpoint.AfterCommit):
-			committed = true
-		}
-		switch {
-		case l.Step == sayKilled:
-			last = l.Label + " killed at " + steps[l.Label]
-		case l.Label != "client":
-			last, steps[l.Label] = l.Label+" at "+l.Step, l.Step
-		}
-	}
-	why := e.Trail.Why
-	switch {
-	case len(failures) > 0:
-		why = failures[len(failures)-1] + "; " + why
-	case last != "":
-		why = "last seen: " + last + "; " + why
-	}
-	return strings.TrimSpace(why)
 }
 
 func (r *run) declared() string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +23,10 @@ type Spec struct {
 	Seed uint64 `json:"seed"`
 	// Outage makes the outage of broker-down last at least this long.
 	Outage time.Duration `json:"outage_ns,omitempty"`
-	// Predicted is what the reader expects to be delivered; nil is no prediction.
+	// Predicted is how many the reader expects; nil is no prediction.
 	Predicted *int `json:"-"`
+	// PredictedWhat is of which of the Figures; "" is delivered.
+	PredictedWhat string `json:"-"`
 }
 
 // The bounds of a Spec.
@@ -78,6 +81,8 @@ func (s Spec) check(chapters []Chapter, faults []Fault) (Chapter, Variant, Fault
 		return c, v, f, specError("there is no fault %.60q; there are %s", s.Fault, strings.Join(FaultNames(), ", "))
 	case s.Orders < 1 || s.Orders > MaxOrders:
 		return c, v, f, specError("orders must be 1 to %d, not %d", MaxOrders, s.Orders)
+	case s.PredictedWhat != "" && !slices.Contains(Figures(), s.PredictedWhat):
+		return c, v, f, specError("%.60q cannot be predicted; these can: %s", s.PredictedWhat, strings.Join(Figures(), ", "))
 	case s.Outage < 0 || s.Outage > MaxOutage:
 		return c, v, f, specError("the outage must be at most %v, not %v", MaxOutage, s.Outage)
 	}

@@ -21,8 +21,8 @@ func (res Result) WriteText(out io.Writer) error {
 	for _, f := range r.Faults {
 		fmt.Fprintf(w, "fault\t%s\n", f.words())
 	}
-	if p, ok := r.Predicted["delivered"]; ok {
-		fmt.Fprintf(w, "predicted\t%d delivered%s\n", p, comparedWith(r.Measured.Delivered, p))
+	if figure, p, measured, ok := r.Prediction(); ok {
+		fmt.Fprintf(w, "predicted\t%d %s%s\n", p, figure, comparedWith(measured, p))
 	}
 	fmt.Fprintf(w, "measured\t%s\n", measuredWords(r))
 	fmt.Fprintf(w, "valid\t%s: %s\n", r.Valid, r.Why)

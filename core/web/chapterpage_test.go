@@ -39,7 +39,7 @@ func startMeasured(t *testing.T, results ...lab.Result) *playground {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	l.Results = pool
+	l.Results, p.lab = pool, l
 	l.Queue = lab.NewQueue(&lab.Lab{Chapters: p.live.Chapters(), DatabaseURL: p.db,
 		Bus: func(name string) (lab.BusInfo, string, error) { return lab.BusInfo{Name: name}, "", nil }}, pool)
 	for _, r := range results {

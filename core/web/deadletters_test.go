@@ -34,7 +34,7 @@ func inboxChapter(mended *atomic.Bool) lab.Chapter {
 			}}
 	}
 	return lab.Chapter{
-		Number: 6, Slug: "inbox", Topic: "safe", Outbox: true, DeadLetters: true, Listens: true,
+		Number: 6, Slug: "inbox", Asks: "duplicated", Topic: "safe", Outbox: true, DeadLetters: true, Listens: true,
 		Title: lab.Text{En: "Inbox", ZhTW: "收件匣"}, Question: lab.Text{En: "How many?", ZhTW: "幾封？"},
 		Variants: []lab.Variant{{
 			Name:     "once",

@@ -73,6 +73,10 @@ func (s *server) experimentOf(c *gin.Context, ch lab.Chapter, in input) (*experi
 	return e, nil
 }
 
+// AsksDelivered tells whether the number that is asked for means what it means where
+// no figure is named.
+func (e *experiment) AsksDelivered() bool { return e.Chapter.AskedFor() == lab.Figures()[0] }
+
 // firstFault is the chapter's own first fault, or one that exists on this bus.
 func firstFault(ch lab.Chapter, busName string) string {
 	name := ch.Try

@@ -32,6 +32,7 @@ type playground struct {
 
 	entered, release chan struct{} // of the variant held
 	mended           *atomic.Bool  // whether the listener of chapter 6 takes every address
+	lab              *web.Lab      // of startMeasured
 	dropped          chan struct{} // gets a token for every request whose client hung up
 }
 

@@ -54,10 +54,19 @@ func (s *server) play(c *gin.Context) {
 	reply(c, http.StatusOK, &playAnswer{
 		Spec:     lab.Spec{Chapter: ch.Number, Variant: e.Variant.Name, Bus: e.Bus.Name, Fault: e.Fault.Name, Orders: e.Orders, Seed: e.Seed},
 		Question: ch.Question,
-		Next: []next{{"predict and run it: put your number for N", strings.TrimSuffix(e.Curl, `"`) + `&predict=N"`},
-			{"the same on the command line", e.CLI + " --predict N"}},
-		Links: map[string]string{"page": base(c) + e.Link},
+		Next:     e.predicting(),
+		Links:    map[string]string{"page": base(c) + e.Link},
 	})
+}
+
+// predicting are the commands with a prediction of what the chapter asks for.
+func (e *experiment) predicting() []next {
+	what, flag := "&predict=N", " --predict N"
+	if !e.AsksDelivered() {
+		what, flag = what+"&predict_what="+e.Chapter.AskedFor(), flag+" --predict-what "+e.Chapter.AskedFor()
+	}
+	return []next{{"predict and run it: put your number for N", strings.TrimSuffix(e.Curl, `"`) + what + `"`},
+		{"the same on the command line", e.CLI + flag}}
 }
 
 // firstChapter is where a newcomer begins.

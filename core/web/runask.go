@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,16 +13,7 @@ import (
 
 func runParams() []param {
 	return []param{chapterParam(), text("variant"), text("bus"), text("fault"), number("orders"), seedParam(),
-		text("outage"), {"predict", single(parseNumber), prediction}}
-}
-
-// prediction reads {"delivered": 20}, the one thing that can be predicted so far.
-func prediction(raw []byte) (any, error) {
-	var p map[string]*int64
-	if json.Unmarshal(raw, &p) != nil || len(p) != 1 || p["delivered"] == nil || *p["delivered"] < 0 {
-		return nil, errors.New(`must be an object like {"delivered": 20}`)
-	}
-	return *p["delivered"], nil
+		text("outage"), {"predict", single(parseNumber), prediction}, figureParam()}
 }
 
 // askRun puts a run into the queue.
@@ -77,9 +67,8 @@ func (s *server) specOf(c *gin.Context) (lab.Spec, *problem) {
 	if seed, given := in["seed"].(uint64); given {
 		spec.Seed = seed
 	}
-	if n, given := in["predict"].(int64); given {
-		predicted := int(n)
-		spec.Predicted = &predicted
+	if p := predict(&spec, in); p != nil {
+		return spec, p
 	}
 	if outage, given := in.str("outage"); given {
 		d, err := time.ParseDuration(outage)

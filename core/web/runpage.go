@@ -79,8 +79,8 @@ func (d *runPage) tell(s *server, c *gin.Context, res lab.Result) {
 	r := res.Report
 	d.Trails, d.Seconds = len(res.Trails), r.Took/1000
 	bars := []picture.Bar{{Name: s.plain(c)("picture.bars.measured"), Counts: picture.CountFates(fates(res.Trails))}}
-	if n, ok := r.Predicted["delivered"]; ok {
-		bars = append([]picture.Bar{{Name: s.plain(c)("picture.bars.predicted"), Guess: true, Counts: []picture.Count{{Fate: "delivered", N: n}}}}, bars...)
+	if p := d.Predicted; p != nil && p.Delivered() {
+		bars = append([]picture.Bar{{Name: s.plain(c)("picture.bars.predicted"), Guess: true, Counts: []picture.Count{{Fate: "delivered", N: p.N}}}}, bars...)
 	}
 	d.Bars = picture.Bars(s.plain(c), "bars", len(res.Trails), bars...)
 	if e, ok := shownEvent(res); ok {

@@ -26,8 +26,7 @@ type runView struct {
 	Valid                         audit.Validity
 	Orders, Delivered, Lost, Told int // Told: lost, and answered with success
 	Late                          int // delivered after the outage
-	HasPrediction                 bool
-	Predicted, Gap, Short         int // Gap: how many too many; Short: the other way round
+	Predicted                     *predicted
 	PredictedStrip, Strip         template.HTML
 	Counts                        []outcomeCount
 	Lesson                        bool
@@ -100,9 +99,8 @@ func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
 	if r.Smallest != nil {
 		v.Cause = s.causeOf(c, r.Smallest.Why)
 	}
-	if n, ok := r.Predicted["delivered"]; ok {
-		v.HasPrediction, v.Predicted, v.Gap, v.Short = true, n, n-v.Delivered, v.Delivered-n
-		v.PredictedStrip = predictedStrip(n, len(res.Trails))
+	if v.Predicted = predictedIn(r); v.Predicted != nil && v.Predicted.Delivered() {
+		v.PredictedStrip = predictedStrip(v.Predicted.N, len(res.Trails))
 	}
 	if ch, ok := s.live.Chapter(r.Chapter); ok {
 		v.Lines = markedLines(ch, r.Variant)

@@ -10,6 +10,7 @@ function say(text) { if (live) live.textContent = text; }
 function values() {
   const query = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (value !== "") query.set(name, value);
+  if (!query.has("predict")) query.delete("predict_what"); // which figure, of a number that is not there
   return query;
 }
 
@@ -19,7 +20,7 @@ function rewrite() {
   const [curl, cli] = form.querySelectorAll(".commands .command code");
   curl.textContent = `curl -s -X POST "${location.origin}/runs?${q}"`;
   let line = `go run ./chapters run ${q.get("chapter")}`;
-  for (const name of ["variant", "bus", "fault", "orders", "seed", "predict"]) if (q.has(name)) line += ` --${name} ${q.get(name)}`;
+  for (const name of ["variant", "bus", "fault", "orders", "seed", "predict", "predict_what"]) if (q.has(name)) line += ` --${name.replace("_", "-")} ${q.get(name)}`;
   cli.textContent = line;
   const link = new URLSearchParams({ ch: q.get("chapter") });
   for (const [from, to] of [["variant", "variant"], ["bus", "bus"], ["fault", "fault"], ["orders", "n"], ["seed", "seed"]]) if (q.has(from)) link.set(to, q.get(from));
