@@ -50,15 +50,22 @@ func (r *Relay) claim(ctx context.Context, w Want) claimed {
 	return c
 }
 
-// Whatever the database's default: a claim must see what the one before it has
-// committed, although it had to wait for that one after it began.
-const readCommitted = `SET TRANSACTION ISOLATION LEVEL READ COMMITTED`
+// Isolation, whatever the database's default: a claim must see what the one before it
+// has committed, although it had to wait for that one after it began.
+//
+// No wait for the disk: a claim that the server forgets in a crash is rows that are sent
+// once more, which every consumer has to expect anyway. What is written down after a
+// publish does wait, and takes the claim to the disk with it (PostgreSQL manual,
+// "Asynchronous Commit").
+const beginClaiming = `
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SET LOCAL synchronous_commit = off`
 
 func (r *Relay) claimOnce(ctx context.Context, w Want) (rows []Entry, idle bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, readCommitted); err != nil {
+		if _, err := tx.Exec(ctx, beginClaiming); err != nil {
 			return err
 		}
 		if r.cfg.Gate != nil {

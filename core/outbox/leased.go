@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -64,9 +65,8 @@ ORDER BY bus, id
 LIMIT %d`
 
 	beginClaim = `
-INSERT INTO outbox_claims (bus, first_id, last_id, lease_until)
-VALUES ($1, $2, $3, clock_timestamp() + $4::interval)
-RETURNING token`
+INSERT INTO outbox_claims (token, bus, first_id, last_id, lease_until)
+VALUES ($1, $2, $3, $4, clock_timestamp() + $5::interval)`
 )
 
 // Claim implements Queue. The transaction must be READ COMMITTED.
@@ -78,8 +78,10 @@ func (q Leased) Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error) {
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	var token int64
-	err = tx.QueryRow(ctx, beginClaim, w.Bus, rows[0].ID, rows[len(rows)-1].ID, q.Term()).Scan(&token)
+	// Not of a sequence: a server that crashes and forgets a claim would forget its
+	// number, too, and give it to somebody else.
+	token := rand.Int64()
+	_, err = tx.Exec(ctx, beginClaim, token, w.Bus, rows[0].ID, rows[len(rows)-1].ID, q.Term())
 	for i := range rows {
 		rows[i].Token = token
 	}

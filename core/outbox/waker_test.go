@@ -229,8 +229,8 @@ func TestWhatNobodyNotifiesIsFound(t *testing.T) {
 
 	pool, schema = pgtest.Schema(t, 7)
 	write(t, pool, "nats", 2)
-	exec(t, pool, `INSERT INTO outbox_claims (bus, first_id, last_id, lease_until)
-		VALUES ('nats', 1, 1, clock_timestamp() + interval '200 ms')`)
+	exec(t, pool, `INSERT INTO outbox_claims (token, bus, first_id, last_id, lease_until)
+		VALUES (7, 'nats', 1, 1, clock_timestamp() + interval '200 ms')`)
 	exec(t, pool, `UPDATE outbox SET next_attempt_at = clock_timestamp() + interval '300 ms' WHERE id = 2`)
 	later := wakes(t, pool, schema, outbox.WakerConfig{}, outbox.Config{Poll: 10 * time.Millisecond})
 	await(t, later.sent(2))

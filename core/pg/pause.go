@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -34,14 +33,14 @@ func Pause(ctx context.Context, db DB, schema string, paused bool) error {
 // may rows of this schema be claimed now?
 func Gate(schema string) func(ctx context.Context, tx pgx.Tx) (bool, error) {
 	return func(ctx context.Context, tx pgx.Tx) (bool, error) {
-		if _, err := tx.Exec(ctx, claimLock, schema); err != nil {
-			return false, err
-		}
-		var paused bool
-		err := tx.QueryRow(ctx, readPause, schema).Scan(&paused)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return true, nil
-		}
-		return !paused, err
+		both := &pgx.Batch{} // one round trip, two snapshots: the flag is read with the lock in hand
+		both.Queue(claimLock, schema)
+		paused := false // no row
+		both.Queue(readPause, schema).Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&paused}, func() error { return nil })
+			return err
+		})
+		err := tx.SendBatch(ctx, both).Close()
+		return !paused && err == nil, err
 	}
 }

@@ -13,7 +13,7 @@ DROP SEQUENCE IF EXISTS outbox_leases;
 ALTER TABLE outbox SET (fillfactor = 50);
 
 CREATE TABLE outbox_claims (
-    token       BIGSERIAL   PRIMARY KEY,
+    token       BIGINT      PRIMARY KEY,
     bus         TEXT        NOT NULL,
     first_id    BIGINT      NOT NULL,
     last_id     BIGINT      NOT NULL,
@@ -21,7 +21,7 @@ CREATE TABLE outbox_claims (
     CHECK (first_id <= last_id)
 );
 COMMENT ON TABLE  outbox_claims IS 'Claims under way. A worker deletes its own when it has written down what became of the rows; one whose lease is over is deleted by the next worker.';
-COMMENT ON COLUMN outbox_claims.token IS 'Of a sequence, each used once. What became of a claim''s rows is written down only while its token is here.';
+COMMENT ON COLUMN outbox_claims.token IS 'A random number, for one claim only. What became of a claim''s rows is written down only while its token is here.';
 COMMENT ON COLUMN outbox_claims.bus IS 'Whose rows.';
 COMMENT ON COLUMN outbox_claims.first_id IS 'Nobody else claims pending rows of the bus from this id on …';
 COMMENT ON COLUMN outbox_claims.last_id IS '… up to this one, those included that a slower transaction commits later.';
