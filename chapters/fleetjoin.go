@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/infra/servers"
 )
 
@@ -30,10 +31,8 @@ func (f *fleet) join(ctx context.Context, name string) servers.Info {
 		if err != nil && f.nobodyFor(ctx) {
 			return gone
 		}
-		select {
-		case <-ctx.Done():
+		if !bus.Pause(ctx, joinPoll) {
 			return gone
-		case <-time.After(joinPoll):
 		}
 	}
 }
@@ -45,10 +44,8 @@ func (f *fleet) nobodyFor(ctx context.Context) bool {
 		if _, err := servers.ReadEndpoints(f.home); err == nil {
 			return false
 		}
-		select {
-		case <-ctx.Done():
+		if !bus.Pause(ctx, joinPoll) {
 			return true
-		case <-time.After(joinPoll):
 		}
 	}
 	return true

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/prepared"
 	"outboxplayground/core/shop"
 )
@@ -102,10 +103,8 @@ func insist(ctx context.Context, say func(context.Context) error) error {
 		if errors.Is(err, prepared.ErrUnknown) || answered(err) {
 			return inDoubt(err)
 		}
-		select {
-		case <-ctx.Done():
+		if !bus.Pause(ctx, insistPause) {
 			return inDoubt(err)
-		case <-time.After(insistPause):
 		}
 	}
 }

@@ -97,14 +97,5 @@ func (l *Lifetime) Bound(ctx context.Context) (bound context.Context, cancel con
 
 // Pause waits for d, or less when ctx or the lifetime ends, which is false.
 func (l *Lifetime) Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-l.done:
-		return false
-	}
+	return PauseUntil(ctx, l.done, d)
 }

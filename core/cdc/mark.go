@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 )
 
@@ -56,7 +57,7 @@ func (w *work) reachMarked(ctx context.Context, upTo pglogrepl.LSN, marked []str
 		if err != nil {
 			return err
 		}
-		if !arrived && !sleep(ctx, w.stream.failed, 2*time.Millisecond) {
+		if !arrived && !bus.PauseUntil(ctx, w.stream.failed, 2*time.Millisecond) {
 			return errStopped
 		}
 	}

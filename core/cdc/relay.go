@@ -118,7 +118,7 @@ func (r *Relay) Run(ctx context.Context) error {
 			wait = r.cfg.Probe.Delay(failures)
 			r.cfg.Log.WarnContext(ctx, "cdc: not reading", "lane", r.lane.Name(), "in_a_row", failures, "error", err)
 		}
-		sleep(ctx, nil, wait)
+		bus.Pause(ctx, wait)
 	}
 	return nil
 }
@@ -137,20 +137,6 @@ func (r *Relay) session(ctx context.Context) (read bool, err error) {
 		err = s.err // why it stopped
 	}
 	return true, err
-}
-
-// sleep waits; false means that ctx ended or the stream failed first.
-func sleep(ctx context.Context, failed <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-failed:
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // errStopped ends the work of a session whose context or stream has ended.

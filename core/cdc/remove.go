@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"outboxplayground/core/bus"
 )
 
 // Remove drops the slot and the publication of a lane, with all that the slot has not
@@ -27,7 +29,7 @@ func Remove(ctx context.Context, cfg *pgx.ConnConfig, l Lane) error {
 		if !errors.As(err, &said) || said.Code != objectInUse {
 			return err
 		}
-		if !sleep(ctx, nil, takeOver/10) {
+		if !bus.Pause(ctx, takeOver/10) {
 			return errors.Join(err, ctx.Err())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 )
 
@@ -53,7 +54,7 @@ func (w *work) claim(ctx context.Context, batch []*item) error {
 			failures++
 			wait = w.cfg.Probe.Delay(failures)
 		}
-		if !sleep(ctx, w.stream.failed, wait) {
+		if !bus.PauseUntil(ctx, w.stream.failed, wait) {
 			return errors.Join(err, errStopped)
 		}
 	}

@@ -38,7 +38,7 @@ func (w *work) run(ctx context.Context) error {
 				if batch, err = w.mark(ctx, batch); err != nil {
 					return err
 				}
-				if len(batch) > 0 && !sleep(ctx, w.stream.failed, wait) {
+				if len(batch) > 0 && !bus.PauseUntil(ctx, w.stream.failed, wait) {
 					return errStopped
 				}
 			}

@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-const (
-	chunkSize = 32 << 10
-	// drainTime is how long a server may go on reading and answering after its
-	// client was reset behind its back.
-	drainTime = 2 * time.Second
-)
-
 // halfCloser is a connection that can say "no more from me" and still read.
 type halfCloser interface {
 	net.Conn

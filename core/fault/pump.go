@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 )
 
+// chunkSize is how much a pump carries at once.
+const chunkSize = 32 << 10
+
 // run carries bytes until both directions have ended.
 func (l *link) run() {
 	var requests sync.WaitGroup

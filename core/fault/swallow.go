@@ -84,6 +84,10 @@ func (l *link) part(f *Injected) (first bool) {
 	return true
 }
 
+// drainTime is how long a server may go on reading and answering after its
+// client was reset behind its back.
+const drainTime = 2 * time.Second
+
 // drain ends a link whose replies were swallowed: the client is reset, the server
 // gets a while to read what it was sent and to close.
 func (l *link) drain() {

@@ -62,7 +62,7 @@ func (o *Once) bury(ctx context.Context, m bus.Message, l letter) error {
 	})
 	switch {
 	case err != nil:
-		wait(ctx, c.MaxDelay)
+		bus.Pause(ctx, c.MaxDelay)
 	case fresh:
 		o.log().WarnContext(ctx, "message given up", "event", m.ID, "attempts", l.attempts, "reason", l.reason)
 	}

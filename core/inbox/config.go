@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -48,16 +47,4 @@ func (c Config) delay(n int) time.Duration {
 	}
 	d = min(d, c.MaxDelay)
 	return d + rand.N(d/4+1)
-}
-
-// wait pauses; false means that ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

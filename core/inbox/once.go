@@ -111,12 +111,12 @@ func (o *Once) insist(ctx context.Context, attempt func(context.Context) error) 
 		case ctx.Err() != nil: // the subscription ends: no verdict on the message
 			return n, ctx.Err()
 		case !errors.As(err, &failed):
-			wait(ctx, c.MaxDelay) // so that an outage costs few deliveries
+			bus.Pause(ctx, c.MaxDelay) // so that an outage costs few deliveries
 			return n, err
 		case n >= c.Attempts, errors.Is(err, ErrUnreadable):
 			return n, err
 		}
-		if !wait(ctx, c.delay(n)) {
+		if !bus.Pause(ctx, c.delay(n)) {
 			return n, ctx.Err()
 		}
 	}

@@ -163,6 +163,15 @@ func (d Declaration) On(busName string) string {
 	return d.Networked
 }
 
+func chapterNumbered(chapters []Chapter, number int) (Chapter, bool) {
+	for _, c := range chapters {
+		if c.Number == number {
+			return c, true
+		}
+	}
+	return Chapter{}, false
+}
+
 // Variant returns the variant of that name, the first one for "".
 func (c Chapter) Variant(name string) (Variant, bool) {
 	for _, v := range c.Variants {

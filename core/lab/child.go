@@ -91,7 +91,7 @@ func (r *role) begin() { r.once.Do(func() { close(r.start) }) }
 
 func (c *child) open(ctx context.Context, env ChildEnv) error {
 	var ok bool
-	if c.chapter, ok = find(env.Chapters, c.spec.Chapter); !ok {
+	if c.chapter, ok = chapterNumbered(env.Chapters, c.spec.Chapter); !ok {
 		return fmt.Errorf("there is no chapter %d", c.spec.Chapter)
 	}
 	c.variant, _ = c.chapter.Variant(c.spec.Variant)

@@ -48,6 +48,9 @@ func (c *child) obey(line []byte) {
 	}
 }
 
+var errSimulated = errors.New("simulated business failure before commit")
+
+// arm notes a plan in the steps of its role.
 func (c *child) arm(p PlanSpec) {
 	plan := checkpoint.Plan{At: p.At, EventID: p.EventID}
 	switch p.Do {
@@ -104,5 +107,3 @@ func (c *child) backlog(label string) {
 	}
 	c.say(label, sayBacklog, "", text)
 }
-
-var errSimulated = errors.New("simulated business failure before commit")

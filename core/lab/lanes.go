@@ -50,7 +50,7 @@ func (l *Live) reach(ctx context.Context, a attachment, c Chapter) (bus.Bus, err
 		info := a.info
 		info.Note = "starting: not reached yet: " + err.Error()
 		l.setInfo(info)
-		if !pause(ctx, retryPause) {
+		if !bus.Pause(ctx, retryPause) {
 			return nil, ctx.Err()
 		}
 	}
@@ -101,20 +101,8 @@ func (l *Live) keep(ctx context.Context, d Deps, role string, run func(context.C
 			return
 		}
 		d.Log.Error("role stopped, starting it again", "role", role, "error", err)
-		if !pause(ctx, retryPause) {
+		if !bus.Pause(ctx, retryPause) {
 			return
 		}
-	}
-}
-
-// pause waits; false means that ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

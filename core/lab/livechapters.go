@@ -68,12 +68,7 @@ func (l *Live) Chapters() []Chapter { return l.cfg.Chapters }
 
 // Chapter returns the chapter with that number.
 func (l *Live) Chapter(number int) (Chapter, bool) {
-	for _, c := range l.cfg.Chapters {
-		if c.Number == number {
-			return c, true
-		}
-	}
-	return Chapter{}, false
+	return chapterNumbered(l.cfg.Chapters, number)
 }
 
 // DB returns the pool of a chapter's schema, nil for an unknown chapter.

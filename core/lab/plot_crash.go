@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/pg"
 )
@@ -73,7 +74,7 @@ func (r *run) goOn(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.variant.DedupeWindow > 0 && !pause(ctx, 5*r.variant.DedupeWindow) {
+	if r.variant.DedupeWindow > 0 && !bus.Pause(ctx, 5*r.variant.DedupeWindow) {
 		return ctx.Err() // the broker shall have forgotten the id by now
 	}
 	if err := r.startChildren(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 )
 
@@ -78,7 +79,7 @@ func (r *run) outageWasMet(ctx context.Context) error {
 
 func (r *run) outageLasts(ctx context.Context, d time.Duration) error {
 	begin := r.outages[len(r.outages)-1].begin
-	if !pause(ctx, time.Until(begin.Add(d))) {
+	if !bus.Pause(ctx, time.Until(begin.Add(d))) {
 		return ctx.Err()
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/fault"
 )
@@ -49,7 +50,7 @@ func plotZombieRelay(ctx context.Context, r *run) error {
 	if err := r.letSecondRelayWork(ctx); err != nil {
 		return err
 	}
-	if !pause(ctx, time.Until(begin.Add(zombieSleep))) {
+	if !bus.Pause(ctx, time.Until(begin.Add(zombieSleep))) {
 		return ctx.Err()
 	}
 	if err := fault.Continue(ctx, pid); err != nil {
@@ -92,7 +93,7 @@ func (r *run) holdRelay(ctx context.Context, at checkpoint.Name) error {
 // letSecondRelayWork starts the second relay, waits until it has been through a
 // claim of the target (or found nothing), and stops it.
 func (r *run) letSecondRelayWork(ctx context.Context) error {
-	if w := r.variant.DedupeWindow; w > 0 && !pause(ctx, 5*w) {
+	if w := r.variant.DedupeWindow; w > 0 && !bus.Pause(ctx, 5*w) {
 		return ctx.Err()
 	}
 	from := len(r.journal.all())

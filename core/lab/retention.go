@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/outbox"
 )
 
@@ -24,7 +25,7 @@ func (l *Live) purge(ctx context.Context) {
 				l.purgeChapter(ctx, c)
 			}
 		}
-		if !pause(ctx, every) {
+		if !bus.Pause(ctx, every) {
 			return
 		}
 	}

@@ -67,7 +67,7 @@ func (s Spec) Check(chapters []Chapter) error {
 
 // check refuses what no run can do, before anything is started.
 func (s Spec) check(chapters []Chapter, faults []Fault) (Chapter, Variant, Fault, error) {
-	c, ok := find(chapters, s.Chapter)
+	c, ok := chapterNumbered(chapters, s.Chapter)
 	if !ok {
 		return c, Variant{}, Fault{}, specError("there is no chapter %d; there are 1 to %d", s.Chapter, len(chapters))
 	}
@@ -113,15 +113,6 @@ func (s Spec) place(f Fault) span {
 		return span{from, max(from, min(s.Orders, from+dbDownOrders-1))}
 	}
 	return span{from, from}
-}
-
-func find(chapters []Chapter, number int) (Chapter, bool) {
-	for _, c := range chapters {
-		if c.Number == number {
-			return c, true
-		}
-	}
-	return Chapter{}, false
 }
 
 func (c Chapter) variantNames() string {

@@ -3,6 +3,8 @@ package lab
 import (
 	"context"
 	"time"
+
+	"outboxplayground/core/bus"
 )
 
 // tendEvery is soon enough for what grows with the traffic of a playground.
@@ -10,7 +12,7 @@ const tendEvery = 10 * time.Second
 
 // tend looks after the lanes that have no relay here, until ctx ends.
 func (l *Live) tend(ctx context.Context) {
-	for pause(ctx, tendEvery) {
+	for bus.Pause(ctx, tendEvery) {
 		for _, c := range l.cfg.Chapters {
 			v, _ := c.Variant("")
 			if v.Tend == nil || l.off[c.Number] != nil {
