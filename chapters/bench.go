@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"outboxplayground/brokers"
 	outbox "outboxplayground/chapters/03-outbox"
@@ -50,6 +51,17 @@ func (o *benchOptions) common(cmd *cobra.Command) {
 	f.IntVar(&o.PayloadBytes, "payload", 200, "bytes of an event")
 	f.BoolVar(&o.json, "json", false, "print each measurement as one JSON object, and nothing else")
 	cmd.Args = cobra.NoArgs
+	cmd.PreRunE = func(*cobra.Command, []string) error { return noZeros(f) }
+}
+
+// noZeros refuses a zero that somebody has written: to the benchmarks it means "not said".
+func noZeros(f *pflag.FlagSet) error {
+	for _, name := range []string{"rows", "batch", "workers", "payload"} {
+		if given := f.Lookup(name); given != nil && given.Changed && given.Value.String() == "0" {
+			return fmt.Errorf("--%s: at least 1", name)
+		}
+	}
+	return nil
 }
 
 func benchDrainCommand() *cobra.Command {
@@ -131,9 +143,13 @@ type benchResult struct {
 }
 
 func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
-	p, err := o.on(ctx, true)
+	profile, err := newRelayProfile(o.profile)
 	if err != nil {
 		return err
+	}
+	p, err := o.on(ctx, true)
+	if err != nil {
+		return errors.Join(err, profile.stop())
 	}
 	defer p.done()
 	if o.classic && o.Bus != brokers.RabbitMQ {
@@ -143,7 +159,6 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 		return (&outbox.Worker{DB: db, Bus: b, BusName: busName, Log: slog.New(slog.DiscardHandler)}).Step
 	}
 	o.Log = true
-	profile := relayProfile{path: o.profile}
 	d, err := measure.Drain(ctx, o.Config, profile.stage)
 	if err := errors.Join(err, profile.stop()); err != nil {
 		return benchHint(err)

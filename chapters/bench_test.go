@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -136,6 +137,26 @@ func TestBenchRefusesNonsense(t *testing.T) {
 		cmd.SetArgs(args)
 		if err := cmd.ExecuteContext(t.Context()); err == nil {
 			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+// What cannot work is said before a server is started, and not after the first half of
+// the measurement.
+func TestBenchRefusesEarly(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--batch: at least 1":     {"drain", "--batch", "0"},
+		"--rows: at least 1":      {"latency", "--rows", "0"},
+		"--clients: 1 to 128":     {"producer", "--clients", "1,-1"},
+		"--clients: 1 to 128, no": {"twophase", "--clients", "1,129"},
+		"--cpuprofile: ":          {"drain", "--cpuprofile", t.TempDir() + "/nowhere/profile"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // whoever goes as far as the servers fails with this
+		cmd := root()
+		cmd.SetArgs(append(append([]string{"bench"}, args...), "--bus", inMemory))
+		if err := cmd.ExecuteContext(ctx); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", args, err, want)
 		}
 	}
 }

@@ -161,6 +161,9 @@ func benchProducerCommand() *cobra.Command {
 }
 
 func benchProducer(ctx context.Context, out io.Writer, o producerOptions) error {
+	if err := checkClients(o.clients); err != nil {
+		return err
+	}
 	p, err := o.on(ctx, false)
 	if err != nil {
 		return err
@@ -178,4 +181,17 @@ func benchProducer(ctx context.Context, out io.Writer, o producerOptions) error 
 		}
 	}
 	return unlessClean(wrong)
+}
+
+// checkClients looks at all of them before the first is measured.
+func checkClients(numbers []int) error {
+	for _, n := range numbers {
+		if n < 1 || n > measure.MaxClients {
+			return fmt.Errorf("--clients: 1 to %d, not %d", measure.MaxClients, n)
+		}
+	}
+	if len(numbers) == 0 {
+		return errors.New("--clients: at least one number")
+	}
+	return nil
 }

@@ -33,6 +33,9 @@ func benchTwoPhaseCommand() *cobra.Command {
 }
 
 func benchTwoPhase(ctx context.Context, out io.Writer, o producerOptions) error {
+	if err := checkClients(o.clients); err != nil {
+		return err
+	}
 	p, err := o.on(ctx, true)
 	if err != nil {
 		return err

@@ -63,6 +63,16 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// MaxClients is how many clients may place orders at once.
+const MaxClients = 128
+
+func checkClients(n int) error {
+	if n < 1 || n > MaxClients {
+		return fmt.Errorf("bench: clients must be 1 to %d, not %d", MaxClients, n)
+	}
+	return nil
+}
+
 // payload is a JSON object of n bytes, or as few as it takes.
 func payload(n int) []byte {
 	const empty = `{"event": ""}`

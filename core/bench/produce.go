@@ -90,8 +90,8 @@ func Produce(ctx context.Context, c Config, clients int, tell func(stage string)
 	if c, err = c.withDefaults(); err != nil {
 		return err
 	}
-	if clients < 1 || clients > 128 {
-		return fmt.Errorf("bench: clients must be 1 to 128, not %d", clients)
+	if err := checkClients(clients); err != nil {
+		return err
 	}
 	s, err := open(ctx, c, level, clients+1)
 	defer func() {

@@ -68,8 +68,8 @@ func Ways(ctx context.Context, c Config, clients int, ways []Way, tell func(stag
 	if err != nil {
 		return err
 	}
-	if clients < 1 || clients > 128 {
-		return fmt.Errorf("bench: clients must be 1 to 128, not %d", clients)
+	if err := checkClients(clients); err != nil {
+		return err
 	}
 	all := map[string][]Placed{}
 	for round := range rounds {
