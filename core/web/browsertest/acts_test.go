@@ -10,13 +10,16 @@ import (
 )
 
 // click clicks an element with the mouse until the page has heard it. The browser is
-// asked where the element is and then told to click there: what moves or is drawn anew
-// in between was missed.
+// asked where the element is and then told to click there: what moves in between, as a
+// page does that scrolls smoothly to its anchor, is missed, or its neighbour is hit.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(soon); ; {
 		p.sees(selector)
 		listening := ask[bool](p, listens(selector))
+		if listening && !p.rests(selector) && time.Now().Before(deadline) {
+			continue
+		}
 		ctx, cancel := context.WithDeadline(p.ctx, deadline)
 		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector)))
 		cancel()
@@ -28,8 +31,27 @@ func (p *tab) click(selector string) {
 		case err == nil && (!listening || !ask[bool](p, "window.heard === false")):
 			return // heard, or the document it was for has gone
 		}
-		p.t.Logf("the click on %s missed", selector)
+		p.t.Logf("the click on %s missed: %v", selector, err)
 	}
+}
+
+// rests scrolls an element into view and waits until it has stood at one place for some
+// frames; then it tells whether it is what a mouse would meet there.
+func (p *tab) rests(selector string) bool {
+	met, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`new Promise(done => {
+		let last = "", same = -1;
+		document.querySelector(`+quote(selector)+`)?.scrollIntoView({block: "center", behavior: "instant"});
+		(function look() {
+			const e = document.querySelector(`+quote(selector)+`), box = e?.getBoundingClientRect();
+			if (!e) return done(false);
+			const now = [box.x, box.y, box.width, box.height].join();
+			same = now === last ? same + 1 : 0;
+			last = now;
+			if (same < 4) return requestAnimationFrame(look);
+			done(e.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)));
+		})();
+	})`, chromedp.EvalAwaitPromise))
+	return err == nil && met // an error: the page is just being replaced
 }
 
 // listens makes the window note the next click that reaches what the selector names,
