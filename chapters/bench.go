@@ -25,7 +25,7 @@ type benchOptions struct {
 	measure.Config
 	json    bool
 	profile string // of a drain: the file
-	classic bool   // of a drain: RabbitMQ's queues
+	classic bool   // RabbitMQ's queues
 }
 
 func benchCommand() *cobra.Command {
@@ -54,6 +54,11 @@ func (o *benchOptions) common(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return noZeros(f) }
 }
 
+// queues adds the flag of those in which the kind of RabbitMQ's queue matters.
+func (o *benchOptions) queues(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.classic, "classic", false, "on RabbitMQ: a classic queue instead of a quorum queue")
+}
+
 // noZeros refuses a zero that somebody has written: to the benchmarks it means "not said".
 func noZeros(f *pflag.FlagSet) error {
 	for _, name := range []string{"rows", "batch", "workers", "payload"} {
@@ -80,7 +85,7 @@ func benchDrainCommand() *cobra.Command {
 	f.IntVar(&o.Rows, "rows", 20_000, "rows to drain")
 	f.IntVar(&o.Batch, "batch", 500, "rows of a claim")
 	f.IntVar(&o.Workers, "workers", 1, "relays side by side")
-	f.BoolVar(&o.classic, "classic", false, "on RabbitMQ: a classic queue instead of a quorum queue")
+	o.queues(cmd)
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the relay to this file, for go tool pprof")
 	return cmd
 }
@@ -99,6 +104,9 @@ func (o *benchOptions) on(ctx context.Context, publishes bool) (p benchPlace, er
 	}
 	if ok, known := oneOf(o.Bus, brokers.Names()); !ok {
 		return p, fmt.Errorf("%w: %q; there are %s", lab.ErrUnknownBus, o.Bus, known)
+	}
+	if o.classic && o.Bus != brokers.RabbitMQ {
+		return p, fmt.Errorf("--classic is a kind of queue of RabbitMQ, not of %s", o.Bus)
 	}
 	needed := []string{o.Bus}
 	if !publishes {
@@ -152,9 +160,6 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 		return errors.Join(err, profile.stop())
 	}
 	defer p.done()
-	if o.classic && o.Bus != brokers.RabbitMQ {
-		return fmt.Errorf("--classic is a kind of queue of RabbitMQ, not of %s", o.Bus)
-	}
 	o.RowByRow = func(db *pgxpool.Pool, b bus.Bus, busName string) func(context.Context) (int, error) {
 		return (&outbox.Worker{DB: db, Bus: b, BusName: busName, Log: slog.New(slog.DiscardHandler)}).Step
 	}
@@ -163,10 +168,7 @@ func benchDrain(ctx context.Context, out io.Writer, o benchOptions) error {
 	if err := errors.Join(err, profile.stop()); err != nil {
 		return benchHint(err)
 	}
-	res := benchResult{Drained: d, Mode: p.info.Mode, Version: p.info.Version, Durability: durability(o.Bus, d.Postgres)}
-	if o.classic {
-		res.Durability = "classic queue: " + res.Durability
-	}
+	res := benchResult{Drained: d, Mode: p.info.Mode, Version: p.info.Version, Durability: o.durability(d.Postgres)}
 	if o.json {
 		err = json.NewEncoder(out).Encode(res)
 	} else {
@@ -192,13 +194,16 @@ func unlessClean(wrong int) error {
 }
 
 // durability says what an acknowledgement was worth in this run.
-func durability(busName, postgres string) string {
+func (o *benchOptions) durability(postgres string) string {
 	broker := map[string]string{
 		"rabbitmq": "durable queue, persistent, mandatory, publisher confirms",
 		"kafka":    "acks=all",
 		"nats":     "JetStream file storage, PubAck",
 		"redis":    "XADD reply, the server's own append-only setting",
 		inMemory:   "none: the broker is this process",
-	}[busName]
+	}[o.Bus]
+	if o.classic {
+		broker = "classic queue: " + broker
+	}
 	return broker + "; PostgreSQL " + postgres
 }

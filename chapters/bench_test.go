@@ -132,7 +132,7 @@ func TestBenchRefusesNonsense(t *testing.T) {
 		{"bench", "latency", "--bus", inMemory, "--rest", "0s"}, {"bench", "latency", "--bus", inMemory, "--rate", "0"},
 		{"bench", "latency", "--bus", inMemory, "--poll", "-1s"}, {"bench", "claim", "--bus", inMemory, "--pending", "1"},
 		{"bench", "claim", "--bus", "none"}, {"bench", "claim", "--bus", inMemory, "--snapshot", "-1s"},
-		{"bench", "producer", "--bus", inMemory, "--clients", "0"}, {"bench", "drain", "more"}, {"bench", "drain", "--bus", inMemory, "--classic"}} {
+		{"bench", "producer", "--bus", inMemory, "--clients", "0"}, {"bench", "drain", "more"}, {"bench", "drain", "--bus", inMemory, "--classic"}, {"bench", "latency", "--bus", inMemory, "--classic"}} {
 		cmd := root()
 		cmd.SetArgs(args)
 		if err := cmd.ExecuteContext(t.Context()); err == nil {

@@ -35,6 +35,7 @@ func benchLatencyCommand() *cobra.Command {
 		},
 	}
 	o.common(cmd)
+	o.queues(cmd)
 	f := cmd.Flags()
 	f.IntSliceVar(&o.rates, "rate", []int{50, 500}, "orders a second")
 	f.IntVar(&o.Rows, "rows", 0, "orders of a measurement (default: 4 s of them)")
@@ -87,7 +88,7 @@ func benchLatency(ctx context.Context, out io.Writer, o latencyOptions) error {
 				return benchHint(err)
 			}
 			wrong += d.Lost + d.Duplicated + d.Stuck
-			if err := lines.delayed(delayedResult{d, p.info.Mode, p.info.Version, durability(o.Bus, d.Postgres)}); err != nil {
+			if err := lines.delayed(delayedResult{d, p.info.Mode, p.info.Version, o.durability(d.Postgres)}); err != nil {
 				return err
 			}
 		}
