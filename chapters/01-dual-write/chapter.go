@@ -18,7 +18,8 @@ func Chapter() lab.Chapter {
 		Slug:   "dual-write",
 		Title:  lab.Text{En: "Two writes, nothing between them", ZhTW: "寫兩個地方，中間什麼都沒有"},
 		Question: lab.Text{
-			En:   "47 orders, and the broker restarts in the middle. How many emails are sent?",
+			En: "47 orders, and the broker restarts in " +
+				"the middle. How many emails are sent?",
 			ZhTW: "47 筆訂單，broker 在中間重啟。會寄出幾封確認信？",
 		},
 		Topic:   Topic,
@@ -68,26 +69,21 @@ func consumer(d lab.Deps) bus.Handler {
 	return (&shop.Listener{DB: d.DB, Bus: d.BusName, Steps: d.Steps}).Handle
 }
 
-// inMemory names the outcome on the bus that dies with its process.
-func inMemory(outcome string) map[string]string {
-	return map[string]string{"inmemory": outcome}
-}
-
 func writeFirstDeclared() []lab.Declaration {
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: "lost 35", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "lost 35", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
-		{Fault: "crash-after-commit", Networked: "lost 1", Except: inMemory("lost")},
-		{Fault: "crash-after-publish", Networked: "ok", Except: inMemory("lost")},
-		{Fault: "ack-lost", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "crash-after-commit", Networked: "lost 1", Except: lab.Memory("lost")},
+		{Fault: "crash-after-publish", Networked: "ok", Except: lab.Memory("lost")},
+		{Fault: "ack-lost", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "relay-killed", Networked: "n/a"},
 		{Fault: "crash-after-mark", Networked: "n/a"},
 		{Fault: "two-relays", Networked: "n/a"},
 		{Fault: "zombie-relay", Networked: "n/a"},
-		{Fault: "consumer-crash", Networked: "duplicated", Except: inMemory("ok")},
+		{Fault: "consumer-crash", Networked: "duplicated", Except: lab.Memory("ok")},
 		{Fault: "poison", Networked: "lost 1"},
 		{Fault: "db-down", Networked: "refused 8"},
 	}
@@ -97,17 +93,17 @@ func publishFirstDeclared() []lab.Declaration {
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "phantom"},
-		{Fault: "broker-down", Networked: "refused 35", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
-		{Fault: "crash-before-commit", Networked: "phantom", Except: inMemory("ok")},
-		{Fault: "crash-after-commit", Networked: "ok", Except: inMemory("lost")},
-		{Fault: "crash-after-publish", Networked: "phantom", Except: inMemory("ok")},
-		{Fault: "ack-lost", Networked: "phantom", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "refused 35", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
+		{Fault: "crash-before-commit", Networked: "phantom", Except: lab.Memory("ok")},
+		{Fault: "crash-after-commit", Networked: "ok", Except: lab.Memory("lost")},
+		{Fault: "crash-after-publish", Networked: "phantom", Except: lab.Memory("ok")},
+		{Fault: "ack-lost", Networked: "phantom", Except: lab.Memory("n/a")},
 		{Fault: "relay-killed", Networked: "n/a"},
 		{Fault: "crash-after-mark", Networked: "n/a"},
 		{Fault: "two-relays", Networked: "n/a"},
 		{Fault: "zombie-relay", Networked: "n/a"},
-		{Fault: "consumer-crash", Networked: "duplicated", Except: inMemory("ok")},
+		{Fault: "consumer-crash", Networked: "duplicated", Except: lab.Memory("ok")},
 		{Fault: "poison", Networked: "refused 1"},
 		{Fault: "db-down", Networked: "refused 8"},
 	}

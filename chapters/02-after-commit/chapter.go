@@ -18,7 +18,8 @@ func Chapter() lab.Chapter {
 		Slug:   "after-commit",
 		Title:  lab.Text{En: "Dispatch after commit", ZhTW: "commit 之後才 dispatch"},
 		Question: lab.Text{
-			En:   "The framework dispatches after the commit. Which of the losses does that end?",
+			En: "The framework dispatches after the commit. " +
+				"Which of the losses does that end?",
 			ZhTW: "框架改成 commit 之後才 dispatch，這樣哪些遺失會消失？",
 		},
 		Topic:   Topic,
@@ -50,21 +51,20 @@ func Chapter() lab.Chapter {
 }
 
 func declared() []lab.Declaration {
-	inMemory := func(o string) map[string]string { return map[string]string{"inmemory": o} }
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: "lost 35", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "lost 35", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
-		{Fault: "crash-after-commit", Networked: "lost 1", Except: inMemory("lost")},
-		{Fault: "crash-after-publish", Networked: "ok", Except: inMemory("lost")},
-		{Fault: "ack-lost", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "crash-after-commit", Networked: "lost 1", Except: lab.Memory("lost")},
+		{Fault: "crash-after-publish", Networked: "ok", Except: lab.Memory("lost")},
+		{Fault: "ack-lost", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "relay-killed", Networked: "n/a"},
 		{Fault: "crash-after-mark", Networked: "n/a"},
 		{Fault: "two-relays", Networked: "n/a"},
 		{Fault: "zombie-relay", Networked: "n/a"},
-		{Fault: "consumer-crash", Networked: "duplicated", Except: inMemory("ok")},
+		{Fault: "consumer-crash", Networked: "duplicated", Except: lab.Memory("ok")},
 		{Fault: "poison", Networked: "lost 1"},
 		{Fault: "db-down", Networked: "refused 8"},
 	}

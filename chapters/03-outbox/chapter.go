@@ -19,7 +19,8 @@ func Chapter() lab.Chapter {
 		Slug:   "outbox",
 		Title:  lab.Text{En: "The outbox", ZhTW: "Outbox：把 event 寫成一筆 row"},
 		Question: lab.Text{
-			En:   "The event is a row in the order's own transaction. What can still go wrong?",
+			En: "The event is a row in the order's own " +
+				"transaction. What can still go wrong?",
 			ZhTW: "event 跟訂單在同一個 transaction 裡寫成 row，還有什麼會出錯？",
 		},
 		Topic:   Topic,
@@ -42,11 +43,13 @@ func Chapter() lab.Chapter {
 		},
 		Variants: []lab.Variant{
 			variant("outbox", 0, lab.Text{
-				En:   "order and outbox row in one transaction; the article's polling worker",
+				En: "order and outbox row in one transaction; " +
+					"the article's polling worker",
 				ZhTW: "訂單與 outbox row 同一個 transaction；文章裡的 polling worker",
 			}),
 			variant("dedupe-100ms", 100*time.Millisecond, lab.Text{
-				En:   "the same, on a NATS that recognises a repeated id for 100 ms only",
+				En: "the same, on a NATS that recognises " +
+					"a repeated id for 100 ms only",
 				ZhTW: "同上，但 NATS 只在 100 ms 內認得重複的 id",
 			}),
 		},
@@ -85,21 +88,20 @@ func declared(nats string) []lab.Declaration {
 	repeated := func(inMemory string) map[string]string {
 		return map[string]string{"nats": nats, "inmemory": inMemory}
 	}
-	inMemory := func(o string) map[string]string { return map[string]string{"inmemory": o} }
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: "stuck 35", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "stuck 35", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
 		{Fault: "crash-after-commit", Networked: "ok"},
 		{Fault: "crash-after-publish", Networked: "duplicated", Except: repeated("ok")},
 		{Fault: "ack-lost", Networked: "duplicated", Except: repeated("n/a")},
 		{Fault: "relay-killed", Networked: "ok"},
-		{Fault: "crash-after-mark", Networked: "ok", Except: inMemory("lost")},
+		{Fault: "crash-after-mark", Networked: "ok", Except: lab.Memory("lost")},
 		{Fault: "two-relays", Networked: "duplicated", Except: repeated("duplicated")},
 		{Fault: "zombie-relay", Networked: "duplicated", Except: repeated("n/a")},
-		{Fault: "consumer-crash", Networked: "duplicated", Except: inMemory("ok")},
+		{Fault: "consumer-crash", Networked: "duplicated", Except: lab.Memory("ok")},
 		{Fault: "poison", Networked: "stuck 1"},
 		{Fault: "db-down", Networked: "refused 8"},
 	}

@@ -14,8 +14,8 @@ import (
 	"outboxplayground/core/shop"
 )
 
-// Worker is the worker of the article, naked. One runs for each bus, so that a broker which
-// is down delays only its own rows.
+// Worker is the worker of the article, naked. One runs for each bus, so that a broker
+// which is down delays only its own rows.
 type Worker struct {
 	DB      shop.DB
 	Bus     bus.Bus

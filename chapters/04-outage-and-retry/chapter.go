@@ -21,7 +21,8 @@ func Chapter() lab.Chapter {
 		Slug:   "outage-and-retry",
 		Title:  lab.Text{En: "Outage and retry", ZhTW: "斷線與重試"},
 		Question: lab.Text{
-			En:   "The broker is away for half a minute. Which rows deserve to be given up?",
+			En: "The broker is away for half a minute. " +
+				"Which rows deserve to be given up?",
 			ZhTW: "broker 斷線半分鐘，哪些 row 該被放棄？",
 		},
 		Topic:   Topic,
@@ -43,7 +44,8 @@ func Chapter() lab.Chapter {
 			}),
 			givesUp(),
 			patiently("dedupe-100ms", 100*time.Millisecond, lab.Text{
-				En:   "the default, on a NATS that recognises a repeated id for 100 ms only",
+				En: "the default, on a NATS that recognises " +
+					"a repeated id for 100 ms only",
 				ZhTW: "同預設，但 NATS 只在 100 ms 內認得重複的 id",
 			}),
 		},
@@ -64,14 +66,17 @@ func patiently(name string, window time.Duration, note lab.Text) lab.Variant {
 // givesUp is the article's policy in this chapter's relay: the outage parks all.
 func givesUp() lab.Variant {
 	v := variant("article-policy", lab.Text{
-		En:   "the article's policy: every failure is an attempt, the fifth parks the row",
+		En: "the article's policy: every failure " +
+			"is an attempt, the fifth parks the row",
 		ZhTW: "文章的做法：失敗就算一次，第五次停在 failed",
 	}, article(), declared("stuck 35", "ok"))
 	v.GivesUp = true
 	return v
 }
 
-func variant(name string, note lab.Text, policy outbox.Policy, declared []lab.Declaration) lab.Variant {
+func variant(
+	name string, note lab.Text, policy outbox.Policy, declared []lab.Declaration,
+) lab.Variant {
 	return lab.Variant{
 		Name:     name,
 		Note:     note,
@@ -81,7 +86,8 @@ func variant(name string, note lab.Text, policy outbox.Policy, declared []lab.De
 		},
 		Relay: func(d lab.Deps) lab.Runner {
 			relay, err := outbox.NewRelay(d.DB, d.Bus, d.BusName, outbox.Config{
-				Queue: outbox.Plain{}, Policy: policy, Gate: d.Gate, Steps: d.Steps, Log: d.Log,
+				Queue: outbox.Plain{}, Policy: policy,
+				Gate: d.Gate, Steps: d.Steps, Log: d.Log,
 			})
 			if err != nil {
 				return broken{err}
@@ -105,21 +111,20 @@ func declared(outage, nats string) []lab.Declaration {
 	repeated := func(inMemory string) map[string]string {
 		return map[string]string{"nats": nats, "inmemory": inMemory}
 	}
-	inMemory := func(o string) map[string]string { return map[string]string{"inmemory": o} }
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: outage, Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: outage, Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
 		{Fault: "crash-after-commit", Networked: "ok"},
 		{Fault: "crash-after-publish", Networked: "duplicated", Except: repeated("ok")},
 		{Fault: "ack-lost", Networked: "duplicated", Except: repeated("n/a")},
 		{Fault: "relay-killed", Networked: "ok"},
-		{Fault: "crash-after-mark", Networked: "ok", Except: inMemory("lost")},
+		{Fault: "crash-after-mark", Networked: "ok", Except: lab.Memory("lost")},
 		{Fault: "two-relays", Networked: "duplicated", Except: repeated("duplicated")},
 		{Fault: "zombie-relay", Networked: "duplicated", Except: repeated("n/a")},
-		{Fault: "consumer-crash", Networked: "duplicated", Except: inMemory("ok")},
+		{Fault: "consumer-crash", Networked: "duplicated", Except: lab.Memory("ok")},
 		{Fault: "poison", Networked: "stuck 1"},
 		{Fault: "db-down", Networked: "refused 8"},
 	}

@@ -21,7 +21,8 @@ func Chapter() lab.Chapter {
 		Slug:   "many-workers",
 		Title:  lab.Text{En: "Many workers", ZhTW: "很多個 worker"},
 		Question: lab.Text{
-			En:   "Two workers read the same table. What keeps them from sending an event twice?",
+			En: "Two workers read the same table. " +
+				"What keeps them from sending an event twice?",
 			ZhTW: "兩個 worker 讀同一張表，靠什麼不把同一個 event 送兩次？",
 		},
 		Topic:   Topic,
@@ -38,11 +39,13 @@ func Chapter() lab.Chapter {
 		},
 		Variants: []lab.Variant{
 			variant("leased", 0, lab.Text{
-				En:   "a claim writes a lease and a token; only who knows the token may mark",
+				En: "a claim writes a lease and a token; " +
+					"only who knows the token may mark",
 				ZhTW: "claim 時寫下租約與 token；token 對得上才能標記",
 			}),
 			variant("dedupe-100ms", 100*time.Millisecond, lab.Text{
-				En:   "the same, on a NATS that recognises a repeated id for 100 ms only",
+				En: "the same, on a NATS that recognises " +
+					"a repeated id for 100 ms only",
 				ZhTW: "同上，但 NATS 只在 100 ms 內認得重複的 id",
 			}),
 		},
@@ -89,21 +92,20 @@ func declared(nats string) []lab.Declaration {
 	repeated := func(inMemory string) map[string]string {
 		return map[string]string{"nats": nats, "inmemory": inMemory}
 	}
-	inMemory := func(o string) map[string]string { return map[string]string{"inmemory": o} }
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: "late", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "late", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
 		{Fault: "crash-after-commit", Networked: "ok"},
 		{Fault: "crash-after-publish", Networked: "duplicated", Except: repeated("ok")},
 		{Fault: "ack-lost", Networked: "duplicated", Except: repeated("n/a")},
 		{Fault: "relay-killed", Networked: "ok"},
-		{Fault: "crash-after-mark", Networked: "ok", Except: inMemory("lost")},
+		{Fault: "crash-after-mark", Networked: "ok", Except: lab.Memory("lost")},
 		{Fault: "two-relays", Networked: "ok"},
 		{Fault: "zombie-relay", Networked: "duplicated", Except: repeated("n/a")},
-		{Fault: "consumer-crash", Networked: "duplicated", Except: inMemory("ok")},
+		{Fault: "consumer-crash", Networked: "duplicated", Except: lab.Memory("ok")},
 		{Fault: "poison", Networked: "stuck 1"},
 		{Fault: "db-down", Networked: "refused 8"},
 	}

@@ -21,7 +21,8 @@ func Chapter() lab.Chapter {
 		Slug:   "idempotent-consumer",
 		Title:  lab.Text{En: "The idempotent consumer", ZhTW: "冪等的 consumer"},
 		Question: lab.Text{
-			En:   "An event may come twice. How does its email go out once, and what becomes of a message that cannot be handled?",
+			En: "An event may come twice. How does its email go out once, " +
+				"and what becomes of a message that cannot be handled?",
 			ZhTW: "event 可能來兩次，信怎麼只寄一次？處理不了的訊息又會怎樣？",
 		},
 		Topic:       Topic,
@@ -42,11 +43,13 @@ func Chapter() lab.Chapter {
 		},
 		Variants: []lab.Variant{
 			variant("once", 0, lab.Text{
-				En:   "the delivery is written down first, in the transaction of the email",
+				En: "the delivery is written down first, " +
+					"in the transaction of the email",
 				ZhTW: "先記下這次投遞，跟寄信同一個 transaction",
 			}),
 			variant("dedupe-100ms", 100*time.Millisecond, lab.Text{
-				En:   "the same, on a NATS that recognises a repeated id for 100 ms only: it makes no difference any more",
+				En: "the same, on a NATS that recognises a repeated id " +
+					"for 100 ms only: it makes no difference any more",
 				ZhTW: "同上，但 NATS 只在 100 ms 內認得重複的 id：現在已經沒有差別",
 			}),
 		},
@@ -63,12 +66,14 @@ func variant(name string, window time.Duration, note lab.Text) lab.Variant {
 		Note:         note,
 		DedupeWindow: window,
 		Declared:     declared(),
-		Producer:     func(d lab.Deps) lab.Producer { return &Outbox{DB: d.DB, Steps: d.Steps} },
+		Producer:     producer,
 		Relay:        relay,
 		Consumer:     func(d lab.Deps) bus.Handler { return consumer(d).Handle },
 		Replays:      func(d lab.Deps) lab.Runner { return consumer(d) },
 	}
 }
+
+func producer(d lab.Deps) lab.Producer { return &Outbox{DB: d.DB, Steps: d.Steps} }
 
 func consumer(d lab.Deps) *inbox.Once {
 	o := listener(d.DB, d.BusName)
@@ -96,20 +101,19 @@ func (b broken) Run(context.Context) error { return b.err }
 // id: all that comes twice is absorbed. What never comes is not: in memory the broker
 // dies with the process, and a row marked sent before that is lost with it.
 func declared() []lab.Declaration {
-	inMemory := func(o string) map[string]string { return map[string]string{"inmemory": o} }
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: "late", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "late", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
 		{Fault: "crash-after-commit", Networked: "ok"},
 		{Fault: "crash-after-publish", Networked: "ok"},
-		{Fault: "ack-lost", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "ack-lost", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "relay-killed", Networked: "ok"},
-		{Fault: "crash-after-mark", Networked: "ok", Except: inMemory("lost")},
+		{Fault: "crash-after-mark", Networked: "ok", Except: lab.Memory("lost")},
 		{Fault: "two-relays", Networked: "ok"},
-		{Fault: "zombie-relay", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "zombie-relay", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "consumer-crash", Networked: "ok"},
 		{Fault: "poison", Networked: "stuck 1"},
 		{Fault: "db-down", Networked: "refused 8"},

@@ -18,7 +18,8 @@ func Chapter() lab.Chapter {
 		Slug:   "wake-up",
 		Title:  lab.Text{En: "Waking up at once", ZhTW: "立刻醒來"},
 		Question: lab.Text{
-			En:   "How does the relay learn of a new row without asking all the time, and what if it does not hear?",
+			En: "How does the relay learn of a new row without " +
+				"asking all the time, and what if it does not hear?",
 			ZhTW: "relay 不一直問，怎麼知道有新的 row？沒聽到的話會怎樣？",
 		},
 		Topic:       Topic,
@@ -41,17 +42,20 @@ func Chapter() lab.Chapter {
 		Variants: []lab.Variant{{
 			Name: "notify",
 			Note: lab.Text{
-				En:   "a trigger notifies with the commit; the relay listens, and looks every 5 s all the same",
+				En: "a trigger notifies with the commit; " +
+					"the relay listens, and looks every 5 s all the same",
 				ZhTW: "commit 時由 trigger 發出 NOTIFY；relay LISTEN，但每 5 秒還是自己看一次",
 			},
 			Declared: declared(),
-			Producer: func(d lab.Deps) lab.Producer { return &Outbox{DB: d.DB, Steps: d.Steps} },
+			Producer: producer,
 			Relay:    relay,
 			Consumer: func(d lab.Deps) bus.Handler { return consumer(d).Handle },
 			Replays:  func(d lab.Deps) lab.Runner { return consumer(d) },
 		}},
 	}
 }
+
+func producer(d lab.Deps) lab.Producer { return &Outbox{DB: d.DB, Steps: d.Steps} }
 
 func consumer(d lab.Deps) *inbox.Once {
 	o := listener(d.DB, d.BusName)
@@ -62,20 +66,19 @@ func consumer(d lab.Deps) *inbox.Once {
 // declared is chapter 6's: a notification makes nothing safer, and its loss nothing
 // less safe.
 func declared() []lab.Declaration {
-	inMemory := func(o string) map[string]string { return map[string]string{"inmemory": o} }
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: "late", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "late", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
 		{Fault: "crash-after-commit", Networked: "ok"},
 		{Fault: "crash-after-publish", Networked: "ok"},
-		{Fault: "ack-lost", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "ack-lost", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "relay-killed", Networked: "ok"},
-		{Fault: "crash-after-mark", Networked: "ok", Except: inMemory("lost")},
+		{Fault: "crash-after-mark", Networked: "ok", Except: lab.Memory("lost")},
 		{Fault: "two-relays", Networked: "ok"},
-		{Fault: "zombie-relay", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "zombie-relay", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "consumer-crash", Networked: "ok"},
 		{Fault: "poison", Networked: "stuck 1"},
 		{Fault: "db-down", Networked: "refused 8"},

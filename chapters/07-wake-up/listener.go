@@ -17,7 +17,8 @@ import (
 // listener is chapter 6's, to the letter: waking up early or twice, and sending what
 // was sent before, makes no second email.
 func listener(db inbox.Beginner, busName string) *inbox.Once {
-	return &inbox.Once{DB: db, Consumer: shop.Group, Bus: busName, Effect: confirm(busName)}
+	return &inbox.Once{DB: db, Consumer: shop.Group, Bus: busName,
+		Effect: confirm(busName)}
 }
 
 // confirm returns the effect. What it writes through tx is committed together with
@@ -26,7 +27,8 @@ func confirm(busName string) inbox.Effect {
 	return func(ctx context.Context, tx pgx.Tx, m bus.Message) error {
 		order, err := read(m.Payload)
 		if err != nil {
-			return fmt.Errorf("%w: %w", inbox.ErrUnreadable, err) // no further attempt helps
+			// No further attempt helps.
+			return fmt.Errorf("%w: %w", inbox.ErrUnreadable, err)
 		}
 		if err := shop.SendEmail(ctx, tx, m.ID, order.UserID, busName); err != nil {
 			return err

@@ -28,7 +28,8 @@ const (
 // relay is chapter 6's, with a waker beside it.
 func relay(d lab.Deps) lab.Runner {
 	waker, err := outbox.NewWaker(outbox.WakerConfig{
-		Channel: outbox.Channel(d.Schema), Connect: connect(d), DB: d.DB, Name: d.BusName, Log: d.Log,
+		Channel: outbox.Channel(d.Schema), Connect: connect(d),
+		DB: d.DB, Name: d.BusName, Log: d.Log,
 	})
 	if err != nil {
 		return broken{err}
@@ -62,7 +63,8 @@ func (p pair) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var listening sync.WaitGroup
-	listening.Go(func() { _ = p.waker.Run(ctx) }) // it has no error: without it the relay polls
+	// It has no error: without it the relay polls.
+	listening.Go(func() { _ = p.waker.Run(ctx) })
 	err := p.relay.Run(ctx)
 	stop()
 	listening.Wait()

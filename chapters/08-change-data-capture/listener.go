@@ -18,7 +18,8 @@ import (
 // every delivery and sent an email for each. Here writing down comes first, and its
 // unique key decides whether there is an email to send.
 func listener(db inbox.Beginner, busName string) *inbox.Once {
-	return &inbox.Once{DB: db, Consumer: shop.Group, Bus: busName, Effect: confirm(busName)}
+	return &inbox.Once{DB: db, Consumer: shop.Group, Bus: busName,
+		Effect: confirm(busName)}
 }
 
 // confirm returns the effect. What it writes through tx is committed together with
@@ -27,7 +28,8 @@ func confirm(busName string) inbox.Effect {
 	return func(ctx context.Context, tx pgx.Tx, m bus.Message) error {
 		order, err := read(m.Payload)
 		if err != nil {
-			return fmt.Errorf("%w: %w", inbox.ErrUnreadable, err) // no further attempt helps
+			// No further attempt helps.
+			return fmt.Errorf("%w: %w", inbox.ErrUnreadable, err)
 		}
 		if err := shop.SendEmail(ctx, tx, m.ID, order.UserID, busName); err != nil {
 			return err

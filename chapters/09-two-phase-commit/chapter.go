@@ -26,7 +26,8 @@ func Chapter() lab.Chapter {
 		Slug:   "two-phase-commit",
 		Title:  lab.Text{En: "Two-phase commit", ZhTW: "兩階段提交"},
 		Question: lab.Text{
-			En:   "The order is prepared, its event is sent, and the coordinator dies. Who knows whether to commit?",
+			En: "The order is prepared, its event is sent, " +
+				"and the coordinator dies. Who knows whether to commit?",
 			ZhTW: "訂單已經 prepare，event 也送出了，這時 coordinator 掛掉。該 commit 還是 rollback，誰知道？",
 		},
 		Topic:        Topic,
@@ -65,7 +66,8 @@ func twoPhase() lab.Variant {
 	return lab.Variant{
 		Name: "two-phase",
 		Note: lab.Text{
-			En:   "PREPARE TRANSACTION, publish, COMMIT PREPARED; what is left in doubt waits for a person",
+			En: "PREPARE TRANSACTION, publish, COMMIT PREPARED; " +
+				"what is left in doubt waits for a person",
 			ZhTW: "PREPARE TRANSACTION、publish、COMMIT PREPARED；懸而未決的 transaction 等人來處理",
 		},
 		Declared: declared("phantom", "stuck"),
@@ -80,13 +82,15 @@ func recovering() lab.Variant {
 	v := twoPhase()
 	v.Name = "recovering"
 	v.Note = lab.Text{
-		En:   "the decision is written down before the publish; a restarted coordinator sends again and commits",
+		En: "the decision is written down before the publish; " +
+			"a restarted coordinator sends again and commits",
 		ZhTW: "publish 前先把決定寫下來；重啟後的 coordinator 會重送並 commit",
 	}
 	v.Declared = declared("ok", "ok")
 	v.Producer = func(d lab.Deps) lab.Producer { return &Recovering{coordinator(d)} }
 	v.Recovers = func(d lab.Deps) lab.Runner {
-		return &Recovery{DB: d.DB, Bus: d.Bus, BusName: d.BusName, Schema: d.Schema, Steps: d.Steps, Log: d.Log}
+		return &Recovery{DB: d.DB, Bus: d.Bus, BusName: d.BusName, Schema: d.Schema,
+			Steps: d.Steps, Log: d.Log}
 	}
 	return v
 }
@@ -110,7 +114,8 @@ func consumer(d lab.Deps) *inbox.Once {
 		}
 		return shop.SendEmail(ctx, tx, m.ID, order.UserID, d.BusName)
 	}
-	return &inbox.Once{DB: d.DB, Consumer: shop.Group, Bus: d.BusName, Effect: effect, Steps: d.Steps, Log: d.Log}
+	return &inbox.Once{DB: d.DB, Consumer: shop.Group, Bus: d.BusName, Effect: effect,
+		Steps: d.Steps, Log: d.Log}
 }
 
 // enabled refuses a server on which nothing can be prepared.
@@ -120,7 +125,8 @@ func enabled(ctx context.Context, d lab.Deps) error {
 		return err
 	}
 	return fmt.Errorf("%w: this PostgreSQL has max_prepared_transactions = 0: "+
-		"ALTER SYSTEM SET max_prepared_transactions = 16, and restart it", lab.ErrChapterOff)
+		"ALTER SYSTEM SET max_prepared_transactions = 16, and restart it",
+		lab.ErrChapterOff)
 }
 
 // declared is what is to be measured; stopped is the outcome where the coordinator
@@ -128,16 +134,16 @@ func enabled(ctx context.Context, d lab.Deps) error {
 // in doubt: a phantom where its event was handled, until it is committed; stuck where
 // it was not, for in memory the message dies with the coordinator.
 func declared(stopped, stoppedInMemory string) []lab.Declaration {
-	inMemory := func(o string) map[string]string { return map[string]string{"inmemory": o} }
 	return []lab.Declaration{
 		{Fault: "none", Networked: "ok"},
 		{Fault: "rollback", Networked: "ok"},
-		{Fault: "broker-down", Networked: "refused 35", Except: inMemory("n/a")},
-		{Fault: "broker-slow", Networked: "ok", Except: inMemory("n/a")},
+		{Fault: "broker-down", Networked: "refused 35", Except: lab.Memory("n/a")},
+		{Fault: "broker-slow", Networked: "ok", Except: lab.Memory("n/a")},
 		{Fault: "crash-before-commit", Networked: "ok"},
-		{Fault: "crash-after-commit", Networked: "ok", Except: inMemory("lost")},
-		{Fault: "crash-after-publish", Networked: stopped, Except: inMemory(stoppedInMemory)},
-		{Fault: "ack-lost", Networked: stopped, Except: inMemory("n/a")},
+		{Fault: "crash-after-commit", Networked: "ok", Except: lab.Memory("lost")},
+		{Fault: "crash-after-publish", Networked: stopped,
+			Except: lab.Memory(stoppedInMemory)},
+		{Fault: "ack-lost", Networked: stopped, Except: lab.Memory("n/a")},
 		{Fault: "relay-killed", Networked: "n/a"},
 		{Fault: "crash-after-mark", Networked: "n/a"},
 		{Fault: "two-relays", Networked: "n/a"},

@@ -19,7 +19,8 @@ import (
 // the transaction ends. Behind a transaction in doubt that is never, so nobody waits
 // longer than the two seconds that the function in FROM sets for this transaction.
 const countOrder = `
-INSERT INTO customers (user_id, orders) SELECT $1, 1 FROM set_config('lock_timeout', '2s', true)
+INSERT INTO customers (user_id, orders)
+SELECT $1, 1 FROM set_config('lock_timeout', '2s', true)
 ON CONFLICT (user_id) DO UPDATE SET orders = customers.orders + 1`
 
 // phaseOne is a DB whose transactions end in PREPARE TRANSACTION instead of COMMIT.
@@ -68,12 +69,16 @@ func answered(err error) bool {
 }
 
 func commit(ctx context.Context, db shop.DB, name string) error {
-	return insist(ctx, func(ctx context.Context) error { return prepared.Commit(ctx, db, name) })
+	return insist(ctx, func(ctx context.Context) error {
+		return prepared.Commit(ctx, db, name)
+	})
 }
 
 // refuse rolls back what certainly was not sent, and returns why it was not.
 func refuse(ctx context.Context, db shop.DB, name string, why error) error {
-	err := insist(ctx, func(ctx context.Context) error { return prepared.Rollback(ctx, db, name) })
+	err := insist(ctx, func(ctx context.Context) error {
+		return prepared.Rollback(ctx, db, name)
+	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, why)
 	}

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// The first decision about an event stands: a later one breaks the primary key. Once
-	// nothing is prepared any more there is nothing to decide: a coordinator that was
-	// stopped for minutes finds neither its transaction nor the abort that ended it.
+	// The first decision about an event stands: a later one breaks the primary key.
+	// Once nothing is prepared any more there is nothing to decide: a coordinator that
+	// was stopped for minutes finds neither its transaction nor the abort that ended
+	// it.
 	insertDecision = `
 INSERT INTO decisions (event_id, decision, bus, topic, key, payload)
 SELECT $1::uuid, 'commit', $2::text, $3::text, $4::text, $5::jsonb
@@ -26,39 +27,49 @@ FROM pg_prepared_xacts WHERE gid = $6 AND database = current_database()`
 
 	// Writes abort, over the coordinator's own commit too, unless somebody acts on it.
 	revokeDecision = `
-INSERT INTO decisions (event_id, decision, bus, topic, key, payload) VALUES ($1, 'abort', $2, '', '', '{}')
+INSERT INTO decisions (event_id, decision, bus, topic, key, payload)
+VALUES ($1, 'abort', $2, '', '', '{}')
 ON CONFLICT (event_id) DO UPDATE SET decision = 'abort' WHERE NOT decisions.taken`
 
-	// Presumed abort. It is written down, for the coordinator may only be slow: then its
-	// own decision fails, and it sends nothing.
+	// Presumed abort. It is written down, for the coordinator may only be slow: then
+	// its own decision fails, and it sends nothing.
 	presumeAbort = `
-INSERT INTO decisions (event_id, decision, bus, topic, key, payload) VALUES ($1, 'abort', $2, '', '', '{}')
+INSERT INTO decisions (event_id, decision, bus, topic, key, payload)
+VALUES ($1, 'abort', $2, '', '', '{}')
 ON CONFLICT (event_id) DO NOTHING`
 
 	// From here on it stands, and whoever reads it may act.
 	takeDecision = `
-UPDATE decisions SET taken = true WHERE event_id = $1 AND bus = $2 RETURNING decision, topic, key, payload`
+UPDATE decisions SET taken = true WHERE event_id = $1 AND bus = $2
+RETURNING decision, topic, key, payload`
 
 	// What is not prepared any more needs no decision.
 	forgetDecisions = `
-DELETE FROM decisions d WHERE at < clock_timestamp() - interval '1 minute' AND NOT EXISTS
-  (SELECT FROM pg_prepared_xacts p WHERE p.gid = current_schema() || '.' || d.event_id AND p.database = current_database())`
+DELETE FROM decisions d
+WHERE at < clock_timestamp() - interval '1 minute' AND NOT EXISTS (
+	SELECT FROM pg_prepared_xacts p
+	WHERE p.gid = current_schema() || '.' || d.event_id
+	AND p.database = current_database())`
 )
 
 // decide writes down that the event will be sent and the order committed.
 func decide(ctx context.Context, db shop.DB, name string, o shop.Order) error {
 	m := shop.OrderPlaced(o, Topic)
-	tag, err := db.Exec(ctx, insertDecision, m.ID, o.Bus, m.Topic, m.Key, string(m.Payload), name)
+	tag, err := db.Exec(ctx, insertDecision,
+		m.ID, o.Bus, m.Topic, m.Key, string(m.Payload), name)
 	if err == nil && tag.RowsAffected() == 0 {
 		return errOvertaken
 	}
 	return err
 }
 
-var errOvertaken = errors.New("somebody who recovers has ended the transaction before it was decided")
+var errOvertaken = errors.New("somebody who recovers has ended the transaction" +
+	" before it was decided")
 
 // withdraw takes the decision back, if it was written, and rolls back.
-func (s *Recovering) withdraw(ctx context.Context, name string, o shop.Order, why error) error {
+func (s *Recovering) withdraw(
+	ctx context.Context, name string, o shop.Order, why error,
+) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistLimit)
 	defer cancel()
 	tag, err := s.DB.Exec(limited, revokeDecision, o.EventID, o.Bus)
@@ -135,7 +146,8 @@ func (r *Recovery) settle(ctx context.Context, t prepared.Transaction) error {
 	}
 	decision, m := "", bus.Message{ID: t.EventID}
 	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, takeDecision, t.EventID, r.BusName).Scan(&decision, &m.Topic, &m.Key, &m.Payload)
+		row := tx.QueryRow(ctx, takeDecision, t.EventID, r.BusName)
+		return row.Scan(&decision, &m.Topic, &m.Key, &m.Payload)
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

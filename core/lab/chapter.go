@@ -155,6 +155,11 @@ type Declaration struct {
 	Except map[string]string
 }
 
+// Memory is an Except that names the outcome on the bus that dies with its process.
+func Memory(outcome string) map[string]string {
+	return map[string]string{"inmemory": outcome}
+}
+
 // On returns the declared outcome on a bus.
 func (d Declaration) On(busName string) string {
 	if o, ok := d.Except[busName]; ok {
