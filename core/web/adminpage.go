@@ -20,12 +20,13 @@ type failedPage struct {
 	Total      int64 // failed rows of the chapter on that bus, whatever the error
 	Buses      []lab.BusInfo
 	Chapters   []lab.Chapter // those with an outbox
+	Done       *confirmed    // what was just given back; nil: nothing
 	More       string        // the address of the next page, "" on the last one
 	Curl, Bulk string
 }
 
 func (s *server) showFailed(c *gin.Context, ch lab.Chapter, f outbox.Filter, a *failedAnswer) {
-	d := &failedPage{failedAnswer: *a, Bus: f.Bus, Error: f.Error, Limit: f.Limit, Buses: s.live.Buses()}
+	d := &failedPage{failedAnswer: *a, Done: confirmedIn(c, ch.Number), Bus: f.Bus, Error: f.Error, Limit: f.Limit, Buses: s.live.Buses()}
 	for _, other := range s.live.Chapters() {
 		if other.Outbox {
 			d.Chapters = append(d.Chapters, other)
@@ -64,12 +65,13 @@ type deadPage struct {
 	Bus, Reason, Status string
 	Total               *inbox.Stats
 	Buses               []lab.BusInfo
+	Done                *confirmed
 	More                string
 	Curl, Bulk          string
 }
 
 func (s *server) showDead(c *gin.Context, ch lab.Chapter, f inbox.Filter, a *deadAnswer) {
-	d := &deadPage{deadAnswer: *a, Bus: f.Bus, Reason: f.Reason, Status: f.Status, Buses: s.live.Buses()}
+	d := &deadPage{deadAnswer: *a, Done: confirmedIn(c, ch.Number), Bus: f.Bus, Reason: f.Reason, Status: f.Status, Buses: s.live.Buses()}
 	figures, err := s.figures(c.Request.Context(), ch)
 	if err != nil {
 		fail(c, s.failed(c, err))

@@ -84,7 +84,7 @@ func (s *server) loadFor(c *gin.Context, name, id string) (lab.Result, *problem)
 	if id == "" {
 		return lab.Result{}, invalid(fieldError{name, "names a stored run; GET /runs lists them"})
 	}
-	return s.stored(c, id)
+	return s.finished(c, id)
 }
 
 // compareRows are the facts of both, those that explain the others first.

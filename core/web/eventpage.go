@@ -24,6 +24,7 @@ type eventPage struct {
 	Chapter  lab.Chapter
 	// Failed and Dead are the row and the letter that a person can give back; 0 is none.
 	Failed, Dead int64
+	Done         *confirmed // nil: it was not just given back
 }
 
 // showEvent answers with the trail of an event, as a page for a browser. report and
@@ -33,7 +34,7 @@ func (s *server) showEvent(c *gin.Context, a *trailAnswer, report *lab.Report, e
 		reply(c, http.StatusOK, a)
 		return
 	}
-	d := &eventPage{Trail: a.Trail, Next: a.Next, Run: report, Fate: picture.Fate(lab.EventTrail{Trail: a.Trail})}
+	d := &eventPage{Trail: a.Trail, Done: confirmedIn(c, a.Chapter), Next: a.Next, Run: report, Fate: picture.Fate(lab.EventTrail{Trail: a.Trail})}
 	d.Chapter, _ = s.live.Chapter(a.Chapter)
 	v := page.View{Title: s.say(c, "event.title"), Nav: "", Data: d, Wide: true}
 	switch {

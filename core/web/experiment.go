@@ -3,8 +3,10 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -19,6 +21,7 @@ type experiment struct {
 	Fault     lab.Fault
 	Orders    int
 	Seed      uint64
+	Outage    time.Duration // 0: as short as the lesson needs
 	MaxOrders int
 	Buses     []lab.BusInfo
 	Faults    []faultChoice
@@ -26,6 +29,45 @@ type experiment struct {
 	Curl, CLI string
 	Link      string // to this form, as it stands
 }
+
+// OutageChoices are the lengths that the form offers, the link's own one among them.
+func (e *experiment) OutageChoices() []string {
+	list := []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute}
+	if e.Outage > 0 && !slices.Contains(list, e.Outage) {
+		list = append(list, e.Outage)
+		slices.Sort(list)
+	}
+	texts := make([]string, len(list))
+	for i, d := range list {
+		texts[i] = shortDuration(d)
+	}
+	return texts
+}
+
+// OutageText is the length as a call takes it, "" for the shortest.
+func (e *experiment) OutageText() string {
+	if e.Outage == 0 {
+		return ""
+	}
+	return shortDuration(e.Outage)
+}
+
+// shortDuration writes 30s and 1m where Go writes 30s and 1m0s.
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// Lasts tells whether the chosen fault goes on for as long as one asks for.
+func (e *experiment) Lasts() bool { return lasts(e.Fault) }
+
+// Lasts tells whether a fault goes on for as long as one asks for.
+func (f faultChoice) Lasts() bool { return lasts(f.Fault) }
+
+func lasts(f lab.Fault) bool { return f.Name == usualFault }
 
 // faultChoice is a fault and where it does not exist.
 type faultChoice struct {
@@ -66,6 +108,12 @@ func (s *server) experimentOf(c *gin.Context, ch lab.Chapter, in input) (*experi
 	}
 	if n, given := in["seed"].(uint64); given {
 		e.Seed = n
+	}
+	if e.Outage, p = outageOf(in); p != nil {
+		return nil, p
+	}
+	if !lasts(e.Fault) {
+		e.Outage = 0
 	}
 	e.Faults = s.choices(e)
 	e.Curl = curl(c, http.MethodPost, "/runs", e.pairs("chapter", "orders")...)
@@ -114,6 +162,9 @@ func (e *experiment) pairs(chapter, orders string) []string {
 	if e.Seed != 0 {
 		p = append(p, "seed", strconv.FormatUint(e.Seed, 10))
 	}
+	if e.Outage != 0 {
+		p = append(p, "outage", e.OutageText())
+	}
 	return p
 }
 
@@ -123,10 +174,13 @@ func (e *experiment) command() string {
 	if e.Seed != 0 {
 		line += " --seed " + strconv.FormatUint(e.Seed, 10)
 	}
+	if e.Outage != 0 {
+		line += " --outage " + e.OutageText()
+	}
 	return line
 }
 
 // formParams are the parameters from which the form of a chapter's page starts.
 func formParams() []param {
-	return []param{text("variant"), text("bus"), text("fault"), number("orders"), seedParam(), text("run")}
+	return []param{text("variant"), text("bus"), text("fault"), number("orders"), seedParam(), text("outage"), text("run")}
 }

@@ -25,7 +25,8 @@ type hands struct {
 	Unread                                        bool
 	Outbox                                        outboxFigures
 	Failed                                        []outbox.Row
-	Place, Fail, Pause, Resume, Plug, Heal, Retry string // the same as commands
+	Done                                          *confirmed // nil: nothing was just given back
+	Place, Fail, Pause, Resume, Plug, Heal, Retry string     // the same as commands
 }
 
 // outage is an outage that is on now.
@@ -42,7 +43,7 @@ func (s *server) handsOf(c *gin.Context, ch lab.Chapter, b lab.BusInfo) *hands {
 	chapter := strconv.Itoa(ch.Number)
 	path := "/demo/chaos/broker/" + b.Name
 	order := []string{"user_id", "u1", "items", "A,B", "bus", b.Name}
-	h := &hands{Chapter: ch, Bus: b, Network: b.Name != "inmemory" && b.State != lab.Off,
+	h := &hands{Chapter: ch, Bus: b, Done: confirmedIn(c, ch.Number), Network: b.Name != "inmemory" && b.State != lab.Off,
 		Place:  curl(c, http.MethodPost, "/chapters/"+chapter+"/orders", order...),
 		Fail:   curl(c, http.MethodPost, "/chapters/"+chapter+"/orders", append(order, "fail", "1")...),
 		Plug:   curl(c, http.MethodPost, path, "seconds", seconds(lab.DefaultChaos)),

@@ -23,7 +23,7 @@ type playAnswer struct {
 }
 
 func playParams() []param {
-	return []param{text("ch"), text("bus"), number("n"), text("fault"), seedParam(), text("variant")}
+	return []param{text("ch"), text("bus"), number("n"), text("fault"), seedParam(), text("outage"), text("variant")}
 }
 
 // play opens the chapter's form with what the link names. Nothing is run: whoever
@@ -52,7 +52,7 @@ func (s *server) play(c *gin.Context) {
 		return
 	}
 	reply(c, http.StatusOK, &playAnswer{
-		Spec:     lab.Spec{Chapter: ch.Number, Variant: e.Variant.Name, Bus: e.Bus.Name, Fault: e.Fault.Name, Orders: e.Orders, Seed: e.Seed},
+		Spec:     lab.Spec{Chapter: ch.Number, Variant: e.Variant.Name, Bus: e.Bus.Name, Fault: e.Fault.Name, Orders: e.Orders, Seed: e.Seed, Outage: e.Outage},
 		Question: ch.Question,
 		Next:     e.predicting(),
 		Links:    map[string]string{"page": base(c) + e.Link},

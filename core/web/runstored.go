@@ -23,12 +23,18 @@ func (s *server) stored(c *gin.Context, id string) (lab.Result, *problem) {
 }
 
 // finished is stored for who needs the result: one that is not there yet, because the
-// run still waits or works or has failed, is another problem than an unknown run.
+// run still waits or works, and one that will never be, because it has failed, are other
+// problems than an unknown run.
 func (s *server) finished(c *gin.Context, id string) (lab.Result, *problem) {
-	if t, ok := s.opt.Lab.Queue.Get(id); ok && t.State != lab.Done {
-		p := newProblem(http.StatusConflict, "run_not_finished", "the run is "+t.State+"; "+t.Error, "watch /runs/"+id+"/events")
-		p.retryAfter = "2"
-		return lab.Result{}, p
+	t, ok := s.opt.Lab.Queue.Get(id)
+	switch {
+	case !ok || t.State == lab.Done:
+		return s.stored(c, id)
+	case t.State == lab.Failed:
+		return lab.Result{}, newProblem(http.StatusConflict, "run_failed", fmt.Sprintf("the run %s has failed, and nothing was measured: %s", t.ID, t.Error),
+			"ask for it again when the cause is gone; GET /runs/"+t.ID+" says what was asked for")
 	}
-	return s.stored(c, id)
+	p := newProblem(http.StatusConflict, "run_not_finished", fmt.Sprintf("the run %s is %s", t.ID, t.State), "watch /runs/"+t.ID+"/events")
+	p.retryAfter = "2"
+	return lab.Result{}, p
 }

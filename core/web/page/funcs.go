@@ -14,15 +14,17 @@ import (
 //	tr TEXT          a lab.Text in the reader's language
 //	asset NAME       the address of a static file
 //	why TEXT         a reason of the audit in the reader's language
+//	label TEXT       the label of a call in the reader's language
 //	outcome WORD     the sign and the word of an outcome
 //	outcome WORD N   the same with a count
 //	shapes           the shapes that a strip refers to, once a page
 //	clock TIME       a time of day, with the full one for machines
 //	pairs K V …      a map, for templates that take more than one value
 func (p *Pages) funcs(l Lang) template.FuncMap {
-	because := newReasons(p.words, l)
+	because, calls := newReasons(p.words, l, whyPrefix), newReasons(p.words, l, nextPrefix)
 	return template.FuncMap{
 		"why":     func(why string) template.HTML { return because.say(l, why) },
+		"label":   func(label string) template.HTML { return calls.say(l, label) },
 		"t":       func(key string, args ...any) (template.HTML, error) { return p.words.say(l, key, args...) },
 		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
 		"asset":   p.assets.url,

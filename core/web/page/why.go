@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// reasons turn the audit's English sentences into another language. The audit speaks
-// English only, as its words are in reports and on the command line; a sentence that
-// has no translation stays as it is, and says so.
+// reasons turn English sentences that a page is handed into another language: those of
+// the audit, as its words are in reports and on the command line, and the labels of the
+// calls that make sense next, as they are in the API. A sentence that has no translation
+// stays as it is, and says so.
 type reasons struct{ all []reason }
 
 type reason struct {
@@ -17,14 +18,17 @@ type reason struct {
 	said    string // with %s for what the pattern caught, in the same order
 }
 
-// whyPrefix begins the keys of these sentences. Their English text is the audit's own,
-// with %s for what differs from case to case.
-const whyPrefix = "why."
+// These begin the keys of such sentences. The English text is that of the audit or of
+// the API, with %s for what differs from case to case.
+const (
+	whyPrefix  = "why."
+	nextPrefix = "next."
+)
 
-func newReasons(all words, l Lang) reasons {
+func newReasons(all words, l Lang, prefix string) reasons {
 	var r reasons
 	for key, text := range all {
-		if !strings.HasPrefix(key, whyPrefix) {
+		if !strings.HasPrefix(key, prefix) {
 			continue
 		}
 		said, _ := l.Pick(text)

@@ -14,7 +14,7 @@ import (
 // adds one there is told here.
 func TestEveryReasonOfTheAuditIsTranslated(t *testing.T) {
 	p := made(t)
-	r := newReasons(p.words, Chinese)
+	r := newReasons(p.words, Chinese, whyPrefix)
 	found := 0
 	inAudit(t, func(n ast.Node) bool {
 		set, ok := n.(*ast.AssignStmt)
@@ -68,7 +68,7 @@ func inAudit(t *testing.T, visit func(ast.Node) bool) {
 }
 
 func TestAReasonIsTranslatedWithWhatItNames(t *testing.T) {
-	r := newReasons(made(t).words, Chinese)
+	r := newReasons(made(t).words, Chinese, whyPrefix)
 	if got, want := string(r.say(Chinese, "no email yet; nats still holds 3 messages for the listener")), "還沒有信；nats 還為 listener 留著 3 則訊息"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

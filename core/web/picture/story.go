@@ -33,6 +33,8 @@ type Step struct {
 	Sign     Sign
 	Word     string // in the picture
 	Tell     string // in the list
+	// Raw is what a program said, word for word; "" where nothing was said.
+	Raw string
 }
 
 // gapFrom is how long a silence must be to be named.

@@ -26,7 +26,8 @@ func (t *teller) answer(l lab.Line) {
 	case strings.HasPrefix(code, "2"):
 		t.add(l, laneService, laneClient, Done, "created", code)
 	case len(code) == 3 && code[0] >= '4' && code[0] <= '5':
-		t.add(l, laneService, laneClient, Fail, "refused", code, why)
+		t.add(l, laneService, laneClient, Fail, "refused", code)
+		t.steps[len(t.steps)-1].Raw = why
 	default:
 		t.add(l, laneClient, laneClient, Fail, "silence")
 		return
@@ -57,7 +58,7 @@ func (t *teller) publish(i int) {
 	switch {
 	case l.Step == stepFailed:
 		t.failed[l.Label] = true
-		t.add(l, from, laneBroker, Fail, "publish-failed", who, l.Text)
+		t.publishFailed(l, from)
 	case l.Step == string(checkpoint.AfterPublish) || t.follows(i, checkpoint.AfterPublish, time.Second):
 		t.failed[l.Label] = false
 		t.add(l, from, laneBroker, Done, "published", who)
@@ -67,6 +68,18 @@ func (t *teller) publish(i int) {
 		}
 		t.add(l, from, from, Open, "before-publish", who)
 	}
+}
+
+// publishFailed tells the class of the failure, which the driver has decided; what it
+// said is kept beside it.
+func (t *teller) publishFailed(l lab.Line, from string) {
+	class, raw, _ := strings.Cut(l.Text, ": ")
+	key := "publish-failed." + class
+	if prefix := "picture.word."; t.say(prefix+key) == prefix+key {
+		key, raw = "publish-failed", l.Text
+	}
+	t.add(l, from, laneBroker, Fail, key, t.laneName(from))
+	t.steps[len(t.steps)-1].Raw = raw
 }
 
 // next is the index of the next line of the same role, 0 if there is none.

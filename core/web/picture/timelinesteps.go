@@ -2,11 +2,12 @@ package picture
 
 import (
 	"math"
+	"strings"
 )
 
 func (t Timeline) drawStep(c *canvas, i int, s Step, col column) {
 	from, to := t.y(s.From), t.y(s.To)
-	c.add(`<g class="tl-step is-%s" id="%s-%d" data-step="%d"><title>%s</title>`, s.Sign, t.ID, i+1, i+1, esc(s.Tell))
+	c.add(`<g class="tl-step is-%s" id="%s-%d" data-step="%d"><title>%s</title>`, s.Sign, t.ID, i+1, i+1, esc(strings.TrimSpace(s.Tell+"\n"+s.Raw)))
 	c.add(`<rect class="tl-hit" x="%.1f" y="2" width="%.1f" height="%.1f" rx="5"/>`, col.left, col.right-col.left, t.height()-4)
 	c.text("tl-time", col.left+4, 34, "start", s.When())
 	if from != to {

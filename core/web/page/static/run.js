@@ -20,10 +20,10 @@ function rewrite() {
   const [curl, cli] = form.querySelectorAll(".commands .command code");
   curl.textContent = `curl -s -X POST "${location.origin}/runs?${q}"`;
   let line = `go run ./chapters run ${q.get("chapter")}`;
-  for (const name of ["variant", "bus", "fault", "orders", "seed", "predict", "predict_what"]) if (q.has(name)) line += ` --${name.replace("_", "-")} ${q.get(name)}`;
+  for (const name of ["variant", "bus", "fault", "orders", "seed", "outage", "predict", "predict_what"]) if (q.has(name)) line += ` --${name.replace("_", "-")} ${q.get(name)}`;
   cli.textContent = line;
   const link = new URLSearchParams({ ch: q.get("chapter") });
-  for (const [from, to] of [["variant", "variant"], ["bus", "bus"], ["fault", "fault"], ["orders", "n"], ["seed", "seed"]]) if (q.has(from)) link.set(to, q.get(from));
+  for (const [from, to] of [["variant", "variant"], ["bus", "bus"], ["fault", "fault"], ["orders", "n"], ["seed", "seed"], ["outage", "outage"]]) if (q.has(from)) link.set(to, q.get(from));
   document.getElementById("permalink").href = "/play?" + link;
 }
 
@@ -34,6 +34,12 @@ function restrict() {
   const options = [...form.elements.fault.options];
   for (const o of options) o.disabled = o.dataset.except.split(" ").includes(bus);
   if (form.elements.fault.selectedOptions[0]?.disabled) (options.find((o) => !o.disabled && o.value === "crash-after-commit") ?? options.find((o) => !o.disabled)).selected = true;
+}
+
+// The length of an outage is asked for where the fault is one.
+function lasting() {
+  const lasts = "lasts" in (form.elements.fault.selectedOptions[0]?.dataset ?? {});
+  document.getElementById("outage-field").hidden = form.elements.outage.disabled = !lasts;
 }
 
 // show puts the server's rendering of a run into the page.
@@ -117,6 +123,7 @@ if (form) {
   form.addEventListener("submit", ask);
   form.addEventListener("input", () => {
     restrict();
+    lasting();
     rewrite();
     document.getElementById("fault-what").textContent = form.elements.fault.selectedOptions[0].dataset.what;
   });

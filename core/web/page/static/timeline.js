@@ -14,7 +14,7 @@ function stepper(figure) {
     });
     rows.forEach((r, i) => r.classList.toggle("is-now", i + 1 === now));
     figure.classList.toggle("is-stepping", now > 0);
-    say.textContent = now ? `${now}/${steps.length} · ${[...rows[now - 1].cells].map((c) => c.textContent).join(" · ")}` : "";
+    say.textContent = now ? `${now}/${steps.length} · ${[...rows[now - 1].cells].map((c) => (c.querySelector("span") ?? c).textContent).join(" · ")}` : "";
     if (!now) return;
     const box = steps[now - 1].getBoundingClientRect(), view = scroll.getBoundingClientRect();
     scroll.scrollLeft += box.left - view.left - view.width / 2;
