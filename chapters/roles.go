@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"outboxplayground/brokers"
+	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/lab"
 	"outboxplayground/infra/servers"
 )
@@ -72,6 +73,12 @@ func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions
 		return err
 	}
 	out.line("%s of %d chapters; Ctrl-C stops it after what is in flight", name, len(cfg.Chapters))
+	told := milestones()
+	cfg.Observe = func(chapter int, busName string, at checkpoint.Name, id string) {
+		if what, ok := told[at]; ok {
+			out.line("chapter %d  %-8s  %s  %s", chapter, busName, id, what)
+		}
+	}
 	live, _, err := openLive(ctx, f, cfg)
 	if err != nil {
 		return err
@@ -91,6 +98,12 @@ func runRole(ctx context.Context, name string, cfg lab.LiveConfig, o roleOptions
 		})
 	})
 	return errors.Join(live.Run(ctx), ownerGone(ctx))
+}
+
+// milestones are the steps that a role tells, a line for each event: what cannot be
+// undone has happened.
+func milestones() map[checkpoint.Name]string {
+	return map[checkpoint.Name]string{checkpoint.AfterPublish: "published", checkpoint.AfterEffect: "email sent"}
 }
 
 // checkBuses refuses the bus that cannot be reached from another process.

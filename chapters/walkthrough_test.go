@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -80,9 +81,13 @@ func TestRolesAsProcessesOfTheirOwn(t *testing.T) {
 	if m := p.outboxMetrics(); m["pending"] != 1.0 {
 		t.Errorf("with no relay running: %v, want 1 pending", m)
 	}
-	startCommand(t, env, "relay")
-	startCommand(t, env, "consume")
+	relay, consumer := startCommand(t, env, "relay"), startCommand(t, env, "consume")
 	p.delivered(first)
+	for role, said := range map[*process]string{relay: "published", consumer: "email sent"} {
+		eventually(t, 10*time.Second, "the role to tell what it did: "+said, func() bool {
+			return strings.Contains(role.output(), "chapter 3  redis     "+first+"  "+said)
+		})
+	}
 	for _, name := range networked {
 		healthyPath(t, p, "?bus="+name)
 		rollbackPath(t, p, "?bus="+name)

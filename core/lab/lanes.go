@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/shop"
 )
 
@@ -75,6 +76,9 @@ func (l *Live) prepare(ctx context.Context, a attachment, c Chapter) (bus.Bus, e
 func (l *Live) runLane(ctx context.Context, c Chapter, name string, b bus.Bus) {
 	v, _ := c.Variant("")
 	deps := l.deps(c, name, b)
+	if l.cfg.Observe != nil {
+		deps.Steps = &checkpoint.Steps{Observe: func(at checkpoint.Name, id string) { l.cfg.Observe(c.Number, name, at, id) }}
+	}
 	var roles sync.WaitGroup
 	defer roles.Wait()
 	if l.cfg.Relay && v.Relay != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/core/checkpoint"
 	"outboxplayground/core/fault"
 	"outboxplayground/core/pg"
 )
@@ -26,6 +27,9 @@ type LiveConfig struct {
 	// Keep is how long rows that were sent stay in the outbox, where the relay runs in
 	// this process. 0 is for ever.
 	Keep time.Duration
+	// Observe, if set, is told each step that an event reaches in the relay or the
+	// consumer of this process. It is called from several goroutines and holds them up.
+	Observe func(chapter int, busName string, at checkpoint.Name, eventID string)
 	// Log is told about lanes that start and errors they meet. Default: discarded.
 	Log *slog.Logger
 }
