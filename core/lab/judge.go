@@ -33,6 +33,9 @@ func (r *run) judge(ctx context.Context) (Result, error) {
 		Declared: r.declared(), Predicted: r.spec.prediction(), AsOf: time.Now().UTC(),
 		Took: float64(time.Since(r.began).Microseconds()) / 1000,
 	}
+	if r.spec.Outage > 0 {
+		report.Outage = r.spec.Outage.String()
+	}
 	report.Valid, report.Why = r.verdict(v, doubt)
 	report.Not, report.AlsoNot = Broken(v)
 	report.Smallest = smallest(events)

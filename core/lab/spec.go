@@ -163,6 +163,9 @@ type Report struct {
 	Mode    string         `json:"mode"`
 	Version string         `json:"version,omitempty"`
 	Seed    uint64         `json:"seed"`
+	// Outage is how long the outage was asked to last at least, such as 30s; "" where
+	// nothing was asked.
+	Outage string `json:"outage,omitempty"`
 	// Standard: 47 orders, no seed, the shortest outage. Only such a run can be
 	// compared with a declaration.
 	Standard  bool           `json:"standard"`

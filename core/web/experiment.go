@@ -39,21 +39,19 @@ func (e *experiment) OutageChoices() []string {
 	}
 	texts := make([]string, len(list))
 	for i, d := range list {
-		texts[i] = shortDuration(d)
+		texts[i] = outageText(d)
 	}
 	return texts
 }
 
 // OutageText is the length as a call takes it, "" for the shortest.
-func (e *experiment) OutageText() string {
-	if e.Outage == 0 {
+func (e *experiment) OutageText() string { return outageText(e.Outage) }
+
+// outageText writes 1m where Go writes 1m0s, and nothing for no time.
+func outageText(d time.Duration) string {
+	if d == 0 {
 		return ""
 	}
-	return shortDuration(e.Outage)
-}
-
-// shortDuration writes 30s and 1m where Go writes 30s and 1m0s.
-func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

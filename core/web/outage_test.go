@@ -30,3 +30,12 @@ func TestTheLengthOfAnOutage(t *testing.T) {
 		t.Errorf("%+v", ticket.Spec)
 	}
 }
+
+// The same run again has the same outage.
+func TestTheOutageOfARunIsKept(t *testing.T) {
+	r := lostRun("c0ffee0031")
+	r.Report.Faults[0].Name, r.Report.Bus, r.Report.Outage = "broker-down", "kafka", "1m0s"
+	p := startMeasured(t, r)
+	has(t, p.page("/runs/c0ffee0031", 200), `<input type="hidden" name="outage" value="1m0s">`, "outage=1m0s")
+	has(t, p.page("/chapters/1?run=c0ffee0031", 200), "<option selected>1m</option>", "--outage 1m", "outage=1m0s")
+}

@@ -90,7 +90,7 @@ func (d *runPage) tell(s *server, c *gin.Context, res lab.Result) {
 	}
 	d.Form = formOf(r, len(res.Trails))
 	query := url.Values{}
-	for from, to := range map[string]string{"chapter": "ch", "variant": "variant", "bus": "bus", "fault": "fault", "orders": "n", "seed": "seed"} {
+	for from, to := range map[string]string{"chapter": "ch", "variant": "variant", "bus": "bus", "fault": "fault", "orders": "n", "seed": "seed", "outage": "outage"} {
 		if v := d.Form[from]; v != "" {
 			query.Set(to, v)
 		}
@@ -108,6 +108,9 @@ func formOf(r lab.Report, orders int) map[string]string {
 	if r.Seed != 0 {
 		form["seed"] = strconv.FormatUint(r.Seed, 10)
 	}
+	if r.Outage != "" {
+		form["outage"] = r.Outage
+	}
 	return form
 }
 
@@ -118,7 +121,7 @@ func againAndNext(c *gin.Context, chapters []lab.Chapter, form map[string]string
 		if variant != "" {
 			pairs = append(pairs, "variant", variant)
 		}
-		for _, name := range []string{"bus", "fault", "orders", "seed"} {
+		for _, name := range []string{"bus", "fault", "orders", "seed", "outage"} {
 			if v := form[name]; v != "" {
 				pairs = append(pairs, name, v)
 			}

@@ -21,7 +21,7 @@ type runView struct {
 
 	Chapter                       int
 	Variant, Bus, Mode, Version   string
-	Fault                         string
+	Fault, Outage                 string
 	Seed                          uint64
 	Valid                         audit.Validity
 	Orders, Delivered, Lost, Told int // Told: lost, and answered with success
@@ -56,6 +56,9 @@ func (v *runView) fill(in input, chapter int) input {
 		return in
 	}
 	full := input{"variant": v.Variant, "bus": v.Bus, "fault": v.Fault, "orders": int64(v.Total), "seed": v.Seed}
+	if v.Outage != "" {
+		full["outage"] = v.Outage
+	}
 	maps.Copy(full, in)
 	return full
 }
@@ -75,7 +78,7 @@ func (s *server) viewRun(c *gin.Context, id string) (*runView, *problem) {
 
 func (s *server) viewTicket(t lab.Ticket) *runView {
 	v := &runView{ID: t.ID, State: t.State, Error: t.Error, Stage: t.State, Total: t.Spec.Orders, Chapter: t.Spec.Chapter,
-		Variant: t.Spec.Variant, Bus: t.Spec.Bus, Fault: t.Spec.Fault, Seed: t.Spec.Seed}
+		Variant: t.Spec.Variant, Bus: t.Spec.Bus, Fault: t.Spec.Fault, Seed: t.Spec.Seed, Outage: outageText(t.Spec.Outage)}
 	if events, _, _, ok := s.opt.Lab.Queue.Events(t.ID, 0); ok && len(events) > 0 {
 		last := events[len(events)-1]
 		v.Stage, v.Placed = last.Stage, last.Done
@@ -86,7 +89,7 @@ func (s *server) viewTicket(t lab.Ticket) *runView {
 func (s *server) viewResult(c *gin.Context, res lab.Result) *runView {
 	r := res.Report
 	v := &runView{ID: r.ID, State: lab.Done, Chapter: r.Chapter, Variant: r.Variant, Bus: r.Bus, Mode: r.Mode, Version: r.Version,
-		Seed: r.Seed, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost, Late: r.Late,
+		Seed: r.Seed, Outage: r.Outage, Valid: r.Valid, Orders: r.Measured.Orders, Delivered: r.Measured.Delivered, Lost: r.Measured.Lost, Late: r.Late,
 		Counts: outcomesOf(r), Declared: r.Declared, Why: r.Why, Broken: r.Not, AlsoBroken: r.AlsoNot, Smallest: r.Smallest,
 		AsOf: r.AsOf, Suggestions: s.suggest(c, r), Strip: strip(res), Told: told(res), Headline: s.headline(c, r), Total: len(res.Trails), Placed: len(res.Trails)}
 	if len(r.Faults) > 0 {
@@ -165,9 +168,10 @@ func (s *server) suggest(c *gin.Context, r lab.Report) (list []suggestion) {
 	fault, _ := lab.FaultNamed(r.Faults[0].Name)
 	add := func(in lab.Chapter, variant string, label template.HTML) {
 		chapter := itoa(in.Number)
+		pairs := withoutNone("variant", variant, "bus", r.Bus, "fault", fault.Name, "outage", r.Outage)
 		list = append(list, suggestion{label,
-			"/chapters/" + chapter + "?" + query("variant", variant, "bus", r.Bus, "fault", fault.Name),
-			curl(c, http.MethodPost, "/runs", "chapter", chapter, "variant", variant, "bus", r.Bus, "fault", fault.Name)})
+			"/chapters/" + chapter + "?" + query(pairs...),
+			curl(c, http.MethodPost, "/runs", append(pairs, "chapter", chapter)...)})
 	}
 	add(ch, r.Variant, s.say(c, "verdict.change.again"))
 	for _, v := range ch.Variants {
