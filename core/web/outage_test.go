@@ -10,7 +10,7 @@ import (
 // command and link; elsewhere it has no meaning and is not there.
 func TestTheLengthOfAnOutage(t *testing.T) {
 	p := startMeasured(t)
-	has(t, p.page("/play?ch=3&bus=kafka&fault=broker-down&outage=45s", 200), `<p class="field short" id="outage-field"><label`, "<option selected>45s</option>", "<option>1m</option>",
+	has(t, p.page("/play?ch=3&bus=kafka&fault=broker-down&outage=45s", 200), `<p class="field" id="outage-field"><label`, "<option selected>45s</option>", "<option>1m</option>",
 		"--outage 45s", "outage=45s&amp;", "/play?ch=3&amp;variant=plain&amp;bus=kafka&amp;fault=broker-down&amp;n=47&amp;outage=45s")
 	body := p.page("/chapters/3?bus=kafka&fault=rollback&outage=45s", 200)
 	has(t, body, `id="outage-field" hidden`, `<select id="outage" name="outage" disabled>`)

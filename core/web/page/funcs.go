@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"regexp"
 	"time"
 
 	"outboxplayground/core/lab"
@@ -12,6 +13,7 @@ import (
 //
 //	t KEY ARG…       the words of a key
 //	tr TEXT          a lab.Text in the reader's language
+//	trcode TEXT      the same, with what stands in backticks as code
 //	asset NAME       the address of a static file
 //	why TEXT         a reason of the audit in the reader's language
 //	label TEXT       the label of a call in the reader's language
@@ -27,6 +29,7 @@ func (p *Pages) funcs(l Lang) template.FuncMap {
 		"label":   func(label string) template.HTML { return calls.say(l, label) },
 		"t":       func(key string, args ...any) (template.HTML, error) { return p.words.say(l, key, args...) },
 		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
+		"trcode":  func(t lab.Text) template.HTML { return ticked(mark(l, t)) },
 		"asset":   p.assets.url,
 		"outcome": func(word string, n ...any) (template.HTML, error) { return p.outcome(l, word, n...) },
 		"shapes":  defined,
@@ -34,6 +37,11 @@ func (p *Pages) funcs(l Lang) template.FuncMap {
 		"pairs":   pairs,
 		"stages":  func() []string { return []string{"queued", "preparing", "running", "waiting", "judging"} },
 	}
+}
+
+// ticked shows what stands in backticks as code.
+func ticked(text template.HTML) template.HTML {
+	return template.HTML(regexp.MustCompile("`([^`]+)`").ReplaceAllString(string(text), "<code>$1</code>"))
 }
 
 // outcome writes what became of an event, or of so many of them.

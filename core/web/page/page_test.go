@@ -143,3 +143,10 @@ func TestOutcomesHaveAShapeAndAWord(t *testing.T) {
 		t.Error("an outcome that is none passes")
 	}
 }
+
+func TestTicksAreCode(t *testing.T) {
+	text := mark(English, lab.Text{En: "run `bench <x>` & then `y`, or ` alone"})
+	if got, want := string(ticked(text)), "run <code>bench &lt;x&gt;</code> &amp; then <code>y</code>, or ` alone"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
