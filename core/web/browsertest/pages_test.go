@@ -28,7 +28,7 @@ func TestPages(t *testing.T) {
 	}{
 		{"screenshots", d.screenshots}, {"routes", d.routes}, {"look", d.look},
 		{"switches", d.switches}, {"projector", d.projector}, {"keyboard", d.keyboard}, {"withoutScripts", d.withoutScripts},
-		{"resume", d.resume}, {"focus", d.focus}, {"hands", d.hands}, {"export", d.export},
+		{"form", d.form}, {"resume", d.resume}, {"focus", d.focus}, {"hands", d.hands}, {"export", d.export},
 	} {
 		t.Run(part.name, func(t *testing.T) { t.Parallel(); part.test(t) })
 	}
