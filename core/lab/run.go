@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,8 @@ type Lab struct {
 	Exe, Env []string
 	// Extra are faults besides the listed ones.
 	Extra []Fault
+
+	migrated atomic.Bool
 }
 
 // Progress is told while a run goes on.

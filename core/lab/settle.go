@@ -16,7 +16,11 @@ const pollEvery = 20 * time.Millisecond
 
 // poll asks until the answer is yes, an error, or ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
-	tick := time.NewTicker(pollEvery)
+	return pollEach(ctx, pollEvery, done)
+}
+
+func pollEach(ctx context.Context, every time.Duration, done func() (bool, error)) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		ok, err := done()
@@ -104,7 +108,7 @@ func (r *run) settle(ctx context.Context) error {
 // nothing, and no email came for a while.
 func (r *run) quiesce(ctx context.Context) error {
 	emails, since := -1, time.Now()
-	return poll(ctx, func() (bool, error) {
+	return pollEach(ctx, silenceEvery, func() (bool, error) {
 		if err := r.unplannedDeath(); err != nil {
 			return false, err
 		}
@@ -161,6 +165,10 @@ func firstLine(text string) string {
 // shortSilence is enough where the bus counts what is in a consumer's hands: zero
 // then means that nothing can be delivered again.
 const shortSilence = time.Second
+
+// silenceEvery is how often the lab looks during a silence: every look is a question to
+// the broker too, and costs it more than the answer is worth.
+const silenceEvery = 50 * time.Millisecond
 
 // silence is how long nothing must come. In memory there is no broker to be asked
 // from here, and RabbitMQ does not count what a consumer holds.

@@ -19,6 +19,9 @@ const prepareLimit = 60 * time.Second
 func (r *run) prepare(ctx context.Context, url string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareLimit)
 	defer cancel()
+	if err := r.lab.migrate(ctx); err != nil {
+		return err
+	}
 	if r.lock, err = takeLock(ctx, r.lab.DatabaseURL, r.schema); err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package lab
 import (
 	"context"
 	"errors"
+
+	"outboxplayground/core/pg"
 )
 
 // Site is the sign of life of something that is no run and makes what a run makes: a
@@ -16,6 +18,9 @@ type Site struct {
 // NoteSite notes what is about to be made, so that a Sweep removes it when the process
 // dies first. The topics' only group is shop.Group; there may be none. Close the Site.
 func NoteSite(ctx context.Context, databaseURL, schema, busName string, topics ...string) (*Site, error) {
+	if err := pg.MigratePlayground(ctx, databaseURL); err != nil {
+		return nil, err
+	}
 	l, err := takeLock(ctx, databaseURL, schema)
 	if err != nil {
 		return nil, err

@@ -22,9 +22,6 @@ type lock struct{ conn *pgx.Conn }
 var errLocked = errors.New("another process holds this run")
 
 func takeLock(ctx context.Context, url, schema string) (*lock, error) {
-	if err := pg.MigratePlayground(ctx, url); err != nil {
-		return nil, err
-	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return nil, err
@@ -41,6 +38,18 @@ func (l *lock) release(ctx context.Context) error {
 		return nil
 	}
 	return l.conn.Close(ctx)
+}
+
+// migrate brings the schema in which runs are noted up to date, before the first one.
+func (l *Lab) migrate(ctx context.Context) error {
+	if l.migrated.Load() {
+		return nil
+	}
+	err := pg.MigratePlayground(ctx, l.DatabaseURL)
+	if err == nil {
+		l.migrated.Store(true)
+	}
+	return err
 }
 
 // What a run makes has to be known after its process has died. A sweep removes what
@@ -63,7 +72,7 @@ func remember(ctx context.Context, db session, schema, busName, topic string) er
 // brokers that can be reached. It never touches a living run. What it cannot reach
 // stays noted for the next sweep.
 func (l *Lab) Sweep(ctx context.Context) error {
-	if err := pg.MigratePlayground(ctx, l.DatabaseURL); err != nil {
+	if err := l.migrate(ctx); err != nil {
 		return err
 	}
 	conn, err := pgx.Connect(ctx, l.DatabaseURL)
