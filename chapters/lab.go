@@ -37,9 +37,13 @@ func newLab(databaseURL string, where func(name string) (lab.BusInfo, string, er
 	}
 	return &lab.Lab{
 		Chapters: contents(), DatabaseURL: databaseURL, Bus: where, Open: openBus,
-		Exe: []string{exe, childCommandName}, Env: os.Environ(),
+		Exe: []string{exe, childCommandName}, Env: childEnv(),
 	}, nil
 }
+
+// childEnv is our own environment. A child lives for seconds and keeps next to nothing:
+// collected less often, its garbage costs half a megabyte more and a tenth less time.
+func childEnv() []string { return append([]string{"GOGC=400"}, os.Environ()...) } // the last one counts
 
 // directory knows where each bus is, as soon as the fleet has brought it.
 type directory struct {
