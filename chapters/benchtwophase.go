@@ -19,7 +19,8 @@ func benchTwoPhaseCommand() *cobra.Command {
 		Use:   "twophase",
 		Short: "orders by two-phase commit, beside the outbox",
 		Long: "Places orders the way of chapter 3 (outbox), of chapter 5 with its relay until all is\n" +
-			"sent, of chapter 1 (publish-first) and of chapter 9 (two-phase commit). With\n" +
+			"sent, of chapters 7 and 8 (a trigger that notifies, and what the log costs who\n" +
+			"writes), of chapter 1 (publish-first) and of chapter 9 (two-phase commit). With\n" +
 			"--bus inmemory the broker costs nothing, and the rest is what PostgreSQL takes.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return benchTwoPhase(cmd.Context(), cmd.OutOrStdout(), o)
@@ -43,6 +44,7 @@ func benchTwoPhase(ctx context.Context, out io.Writer, o producerOptions) error 
 	defer p.done()
 	ways := []measure.Way{
 		chapterWay("3 outbox", 3, "", false), chapterWay("5 outbox, and its relay has sent all", 5, "", true),
+		chapterWay("7 outbox, its trigger notifies", 7, "", false), chapterWay("8 outbox, read from the log", 8, "", false),
 		chapterWay("1 publish-first", 1, "publish-first", false), chapterWay("9 two-phase", 9, "", false), chapterWay("9 recovering", 9, "recovering", false),
 	}
 	lines := &benchLines{out: out, json: o.json, heading: fmt.Sprintf("%s (%s %s)\nclients  way                                    orders/s   slower    p50 ms    p99 ms",
