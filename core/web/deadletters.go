@@ -22,6 +22,9 @@ type deadLetter struct {
 	Encoding string `json:"payload_encoding"` // utf-8 or base64
 }
 
+// ShortID is enough of the event's id to tell it from others in a list.
+func (l deadLetter) ShortID() string { return fmt.Sprintf("%.8s", *l.EventID) }
+
 func legibleLetter(l inbox.Letter) deadLetter {
 	if utf8.Valid(l.Payload) {
 		return deadLetter{l, string(l.Payload), "utf-8"}
