@@ -27,6 +27,8 @@ type problem struct {
 	Next    []next       `json:"next,omitempty"`
 
 	retryAfter string // seconds, for the header
+	// Run is the one whose page a reader should see; "" is none.
+	Run string `json:"-"`
 }
 
 // fieldError says what is wrong with one field or parameter.

@@ -31,10 +31,12 @@ func (s *server) finished(c *gin.Context, id string) (lab.Result, *problem) {
 	case !ok || t.State == lab.Done:
 		return s.stored(c, id)
 	case t.State == lab.Failed:
-		return lab.Result{}, newProblem(http.StatusConflict, "run_failed", fmt.Sprintf("the run %s has failed, and nothing was measured: %s", t.ID, t.Error),
+		p := newProblem(http.StatusConflict, "run_failed", fmt.Sprintf("the run %s has failed, and nothing was measured: %s", t.ID, t.Error),
 			"ask for it again when the cause is gone; GET /runs/"+t.ID+" says what was asked for")
+		p.Run = t.ID
+		return lab.Result{}, p
 	}
 	p := newProblem(http.StatusConflict, "run_not_finished", fmt.Sprintf("the run %s is %s", t.ID, t.State), "watch /runs/"+t.ID+"/events")
-	p.retryAfter = "2"
+	p.retryAfter, p.Run = "2", t.ID
 	return lab.Result{}, p
 }

@@ -50,5 +50,5 @@ func TestARunWithoutAResultSaysWhy(t *testing.T) {
 		}
 	}
 	has(t, p.page("/compare?a=x&b="+id, 404), "there is no run") // the first one that is wrong
-	has(t, p.page("/compare?a="+id+"&b=x", 409), "the pigeons have flown")
+	has(t, p.page("/compare?a="+id+"&b=x", 409), "the pigeons have flown", `href="/runs/`+id+`"`)
 }
