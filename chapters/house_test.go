@@ -211,13 +211,29 @@ func TestOrderFilesImportTheVocabularyOnly(t *testing.T) {
 		if n := len(lines); n < 40 || n > 90 {
 			t.Errorf("%s has %d lines, want 40 to 90", f, n)
 		}
-		for i, line := range lines {
-			if n := len([]rune(strings.ReplaceAll(line, "\t", "    "))); n > 88 {
-				t.Errorf("%s:%d is %d columns wide, want at most 88", f, i+1, n)
-			}
+		for _, line := range lines {
 			path, ours := strings.CutPrefix(strings.Trim(strings.TrimSpace(line), `"`), module)
 			if ours && !slices.Contains(allowed, path) {
 				t.Errorf("%s imports %s", f, path)
+			}
+		}
+	}
+}
+
+// A chapter is read beside its text, on half a screen.
+func TestChaptersAreNarrow(t *testing.T) {
+	files, err := filepath.Glob("0*/*.go")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("files of chapters: %v, %v", files, err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if n := len([]rune(strings.ReplaceAll(line, "\t", "    "))); n > 88 {
+				t.Errorf("%s:%d is %d columns wide, want at most 88", f, i+1, n)
 			}
 		}
 	}

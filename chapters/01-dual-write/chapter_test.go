@@ -33,7 +33,8 @@ func place(
 		steps = checkpoint.Fail(at, order.EventID, errBusiness)
 	}
 	err = producer(t, variant, pool, b, steps).PlaceOrder(t.Context(), order)
-	orders = pgtest.Count(t, pool, `SELECT count(*) FROM orders WHERE event_id = $1`, order.EventID)
+	orders = pgtest.Count(t, pool,
+		`SELECT count(*) FROM orders WHERE event_id = $1`, order.EventID)
 	return orders, len(b.Accepted()), err
 }
 
@@ -45,7 +46,8 @@ func producer(
 	if !ok {
 		t.Fatalf("no variant %q", variant)
 	}
-	return v.Producer(lab.Deps{DB: pool, Bus: b, Steps: s, Log: slog.New(slog.DiscardHandler)})
+	return v.Producer(lab.Deps{DB: pool, Bus: b, Steps: s,
+		Log: slog.New(slog.DiscardHandler)})
 }
 
 func TestPlaceOrder(t *testing.T) {
@@ -58,21 +60,29 @@ func TestPlaceOrder(t *testing.T) {
 	}{
 		{"healthy", "write-first", nil, "", nil, 1, 1},
 		{"healthy", "publish-first", nil, "", nil, 1, 1},
-		{"the broker is down: accepted and lost", "write-first", unavailable, "", nil, 1, 0},
-		{"the broker is down: refused", "publish-first", unavailable, "", bus.ErrUnavailable, 0, 0},
-		{"rollback sends nothing", "write-first", nil, checkpoint.BeforeCommit, errBusiness, 0, 0},
-		{"rollback after the event left: a phantom", "publish-first", nil, checkpoint.BeforeCommit, errBusiness, 0, 1},
-		{"the process ends after the commit: lost", "write-first", nil, checkpoint.AfterCommit, errBusiness, 1, 0},
-		{"the process ends after the commit: both", "publish-first", nil, checkpoint.AfterCommit, errBusiness, 1, 1},
+		{"the broker is down: accepted and lost", "write-first",
+			unavailable, "", nil, 1, 0},
+		{"the broker is down: refused", "publish-first",
+			unavailable, "", bus.ErrUnavailable, 0, 0},
+		{"rollback sends nothing", "write-first",
+			nil, checkpoint.BeforeCommit, errBusiness, 0, 0},
+		{"rollback after the event left: a phantom", "publish-first",
+			nil, checkpoint.BeforeCommit, errBusiness, 0, 1},
+		{"the process ends after the commit: lost", "write-first",
+			nil, checkpoint.AfterCommit, errBusiness, 1, 0},
+		{"the process ends after the commit: both", "publish-first",
+			nil, checkpoint.AfterCommit, errBusiness, 1, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.variant+"/"+tt.name, func(t *testing.T) {
-			orders, sent, err := place(t, tt.variant, &shoptest.Bus{Fail: tt.fail}, tt.at)
+			b := &shoptest.Bus{Fail: tt.fail}
+			orders, sent, err := place(t, tt.variant, b, tt.at)
 			if !errors.Is(err, tt.refused) || (err == nil) != (tt.refused == nil) {
 				t.Errorf("PlaceOrder answered %v, want %v", err, tt.refused)
 			}
 			if orders != tt.orders || sent != tt.sent {
-				t.Errorf("%d rows and %d messages, want %d and %d", orders, sent, tt.orders, tt.sent)
+				t.Errorf("%d rows and %d messages, want %d and %d",
+					orders, sent, tt.orders, tt.sent)
 			}
 		})
 	}
@@ -88,7 +98,8 @@ func TestSecondOrderWithTheSameEventIDIsRefused(t *testing.T) {
 			if err := p.PlaceOrder(t.Context(), order); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.PlaceOrder(t.Context(), order); !errors.Is(err, shop.ErrDuplicate) {
+			err := p.PlaceOrder(t.Context(), order)
+			if !errors.Is(err, shop.ErrDuplicate) {
 				t.Errorf("second order: %v, want ErrDuplicate", err)
 			}
 			if n := len(b.Accepted()); n != 1 {
@@ -109,8 +120,11 @@ func TestListenerKnowsTheMessageAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	emails := pgtest.Count(t, pool, `SELECT count(*) FROM emails WHERE event_id = $1 AND bus = 'redis'`, m.ID)
-	rows := pgtest.Count(t, pool, `SELECT count(*) FROM processed WHERE event_id = $1 AND consumer = 'mailer'`, m.ID)
+	emails := pgtest.Count(t, pool,
+		`SELECT count(*) FROM emails WHERE event_id = $1 AND bus = 'redis'`, m.ID)
+	rows := pgtest.Count(t, pool,
+		`SELECT count(*) FROM processed WHERE event_id = $1 AND consumer = 'mailer'`,
+		m.ID)
 	if emails != 2 || rows != 2 {
 		t.Errorf("%d emails, %d rows in processed, want 2 and 2", emails, rows)
 	}

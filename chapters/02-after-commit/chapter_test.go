@@ -27,7 +27,8 @@ func TestPlaceOrder(t *testing.T) {
 	}{
 		{"rollback sends nothing", nil, checkpoint.BeforeCommit, errBusiness, 0, 0},
 		{"healthy", nil, "", nil, 1, 1},
-		{"the process ends between commit and dispatch: lost", nil, checkpoint.AfterCommit, errBusiness, 1, 0},
+		{"the process ends between commit and dispatch: lost", nil,
+			checkpoint.AfterCommit, errBusiness, 1, 0},
 		{"the process ends after the publish", nil, checkpoint.AfterPublish, nil, 1, 1},
 		{"the broker is down: accepted and lost", down, "", nil, 1, 0},
 	}
@@ -41,14 +42,17 @@ func TestPlaceOrder(t *testing.T) {
 				steps = checkpoint.Fail(tt.at, order.EventID, errBusiness)
 			}
 			v, _ := Chapter().Variant("")
-			p := v.Producer(lab.Deps{DB: pool, Bus: b, Steps: steps, Log: slog.New(slog.DiscardHandler)})
+			p := v.Producer(lab.Deps{DB: pool, Bus: b, Steps: steps,
+				Log: slog.New(slog.DiscardHandler)})
 			err := p.PlaceOrder(t.Context(), order)
 			if !errors.Is(err, tt.refused) || (err == nil) != (tt.refused == nil) {
 				t.Errorf("PlaceOrder answered %v, want %v", err, tt.refused)
 			}
-			orders := pgtest.Count(t, pool, `SELECT count(*) FROM orders WHERE event_id = $1`, order.EventID)
+			orders := pgtest.Count(t, pool,
+				`SELECT count(*) FROM orders WHERE event_id = $1`, order.EventID)
 			if sent := len(b.Accepted()); orders != tt.orders || sent != tt.sent {
-				t.Errorf("%d rows and %d messages, want %d and %d", orders, sent, tt.orders, tt.sent)
+				t.Errorf("%d rows and %d messages, want %d and %d",
+					orders, sent, tt.orders, tt.sent)
 			}
 		})
 	}

@@ -16,13 +16,15 @@ var errBusiness = errors.New("simulated business failure")
 func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 3)
 	count := func(table, id string) int {
-		return pgtest.Count(t, pool, `SELECT count(*) FROM `+table+` WHERE event_id = $1`, id)
+		return pgtest.Count(t, pool,
+			`SELECT count(*) FROM `+table+` WHERE event_id = $1`, id)
 	}
 	order := shoptest.Order("redis")
 	if err := (&Outbox{DB: pool}).PlaceOrder(t.Context(), order); err != nil {
 		t.Fatal(err)
 	}
-	if o, e := count("orders", order.EventID), count("outbox", order.EventID); o != 1 || e != 1 {
+	o, e := count("orders", order.EventID), count("outbox", order.EventID)
+	if o != 1 || e != 1 {
 		t.Errorf("committed: %d orders, %d outbox rows, want 1 and 1", o, e)
 	}
 	refused := shoptest.Order("redis")
@@ -31,7 +33,8 @@ func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 	if !errors.Is(err, errBusiness) {
 		t.Errorf("PlaceOrder answered %v, want the business failure", err)
 	}
-	if o, e := count("orders", refused.EventID), count("outbox", refused.EventID); o != 0 || e != 0 {
+	o, e = count("orders", refused.EventID), count("outbox", refused.EventID)
+	if o != 0 || e != 0 {
 		t.Errorf("rolled back: %d orders, %d outbox rows, want none", o, e)
 	}
 }
@@ -47,7 +50,9 @@ func TestPayloadIsAnObjectWithItsDigits(t *testing.T) {
 	}
 	n := pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE event_id = $1
 		AND jsonb_typeof(payload) = 'object'
-		AND payload->'items' = jsonb_build_array('1000000000000001', '雨傘', E'a"b\\c', '<&>')`, order.EventID)
+		AND payload->'items' =
+			jsonb_build_array('1000000000000001', '雨傘', E'a"b\\c', '<&>')`,
+		order.EventID)
 	if n != 1 {
 		t.Error("the payload is not the order's own values in an object")
 	}
@@ -94,7 +99,8 @@ func TestClaimUsesThePartialIndex(t *testing.T) {
 		}
 		plan.WriteString(line + "\n")
 	}
-	if p := plan.String(); !strings.Contains(p, "outbox_pending") || strings.Contains(p, "Sort") {
+	if p := plan.String(); !strings.Contains(p, "outbox_pending") ||
+		strings.Contains(p, "Sort") {
 		t.Errorf("the claim sorts or misses its index:\n%s", p)
 	}
 }

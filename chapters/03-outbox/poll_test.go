@@ -28,7 +28,8 @@ func TestARowThatCommitsLateIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.Background())
-	if err := writeOutbox(t.Context(), tx, late.Bus, shop.OrderPlaced(late, Topic)); err != nil {
+	if err := writeOutbox(t.Context(), tx, late.Bus,
+		shop.OrderPlaced(late, Topic)); err != nil {
 		t.Fatal(err)
 	}
 	early := placeOrders(t, pool, 1)[0]
@@ -38,12 +39,14 @@ func TestARowThatCommitsLateIsSent(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	overtaken := `SELECT count(*) FROM outbox l JOIN outbox e ON l.id < e.id WHERE l.event_id = $1 AND e.event_id = $2`
+	overtaken := `SELECT count(*) FROM outbox l JOIN outbox e ON l.id < e.id
+		WHERE l.event_id = $1 AND e.event_id = $2`
 	if n := pgtest.Count(t, pool, overtaken, late.EventID, early); n != 1 {
 		t.Fatal("the late row has the higher id: this test proves nothing")
 	}
 	step(t, w, 1)
-	if sent := b.Accepted(); len(sent) != 2 || sent[0].ID != early || sent[1].ID != late.EventID {
+	if sent := b.Accepted(); len(sent) != 2 || sent[0].ID != early ||
+		sent[1].ID != late.EventID {
 		t.Errorf("sent %v, want the early event and then the late one", sent)
 	}
 }
@@ -57,13 +60,15 @@ func TestLockedRowsArePassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.Background())
-	if _, err := tx.Exec(t.Context(), `SELECT FROM outbox WHERE event_id = $1 FOR UPDATE`, ids[0]); err != nil {
+	if _, err := tx.Exec(t.Context(),
+		`SELECT FROM outbox WHERE event_id = $1 FOR UPDATE`, ids[0]); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	b := &shoptest.Bus{}
-	if n, err := newWorker(pool, b).Step(ctx); err != nil || n != 1 || b.Accepted()[0].ID != ids[1] {
+	if n, err := newWorker(pool, b).Step(ctx); err != nil || n != 1 ||
+		b.Accepted()[0].ID != ids[1] {
 		t.Errorf("%d rows, %v; want the one that nobody holds", n, err)
 	}
 }
@@ -71,13 +76,18 @@ func TestLockedRowsArePassedOver(t *testing.T) {
 // The worker that comes second finds the row marked: it neither sends it back to
 // pending nor moves the time at which it was sent.
 func TestALateMarkChangesNothing(t *testing.T) {
-	for name, failure := range map[string]error{"it was sent again": nil, "it could not be sent again": bus.ErrUnavailable} {
+	for name, failure := range map[string]error{
+		"it was sent again":          nil,
+		"it could not be sent again": bus.ErrUnavailable,
+	} {
 		t.Run(name, func(t *testing.T) {
 			pool, _ := pgtest.Schema(t, 3)
 			id := placeOrders(t, pool, 1)[0]
-			first := newWorker(pool, &shoptest.Bus{Fail: func(bus.Message) error { return failure }})
+			first := newWorker(pool,
+				&shoptest.Bus{Fail: func(bus.Message) error { return failure }})
 			read := func() (row string) {
-				sql := `SELECT status || ' ' || attempts || ' ' || sent_at FROM outbox WHERE event_id = $1`
+				sql := `SELECT status || ' ' || attempts || ' ' || sent_at FROM outbox
+					WHERE event_id = $1`
 				if err := pool.QueryRow(t.Context(), sql, id).Scan(&row); err != nil {
 					t.Fatal(err)
 				}
@@ -85,11 +95,12 @@ func TestALateMarkChangesNothing(t *testing.T) {
 			}
 			var marked string
 			first.Steps = &checkpoint.Steps{}
-			first.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: id, Do: func(context.Context) error {
-				step(t, newWorker(pool, &shoptest.Bus{}), 1)
-				marked = read()
-				return nil
-			}})
+			first.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: id,
+				Do: func(context.Context) error {
+					step(t, newWorker(pool, &shoptest.Bus{}), 1)
+					marked = read()
+					return nil
+				}})
 			step(t, first, 1)
 			if now := read(); now != marked || marked == "" {
 				t.Errorf("the row was %q and is %q", marked, now)
@@ -104,8 +115,9 @@ func TestSpentAttemptsAreNotClaimed(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 3)
 	placeOrders(t, pool, 1)
 	w := newWorker(pool, &shoptest.Bus{})
+	const spend = `UPDATE outbox SET status = 'pending', attempts = $1, sent_at = NULL`
 	for attempts, want := range map[int]int{5: 0, 4: 1} {
-		if _, err := pool.Exec(t.Context(), `UPDATE outbox SET status = 'pending', attempts = $1, sent_at = NULL`, attempts); err != nil {
+		if _, err := pool.Exec(t.Context(), spend, attempts); err != nil {
 			t.Fatal(err)
 		}
 		step(t, w, want)
@@ -196,7 +208,8 @@ func TestAStopDoesNotCutAPublishShort(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	w := newWorker(pool, &obedient{})
 	w.Steps = &checkpoint.Steps{}
-	w.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforePublish, Do: func(context.Context) error { stop(); return nil }})
+	w.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforePublish,
+		Do: func(context.Context) error { stop(); return nil }})
 	if _, err := w.Step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +223,9 @@ func TestAnEmptyClaimIsReported(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 3)
 	var seen []checkpoint.Name
 	w := newWorker(pool, &shoptest.Bus{})
-	w.Steps = &checkpoint.Steps{Observe: func(at checkpoint.Name, _ string) { seen = append(seen, at) }}
+	w.Steps = &checkpoint.Steps{Observe: func(at checkpoint.Name, _ string) {
+		seen = append(seen, at)
+	}}
 	step(t, w, 0)
 	if len(seen) != 1 || seen[0] != checkpoint.Claimed {
 		t.Errorf("reported %v, want one claim", seen)

@@ -18,7 +18,8 @@ import (
 )
 
 func newWorker(pool *pgxpool.Pool, b bus.Bus) *Worker {
-	return &Worker{DB: pool, Bus: b, BusName: "nats", Log: slog.New(slog.DiscardHandler)}
+	return &Worker{DB: pool, Bus: b, BusName: "nats",
+		Log: slog.New(slog.DiscardHandler)}
 }
 
 // placeOrders places n orders and returns their event ids in order.
@@ -46,7 +47,8 @@ func step(t *testing.T, w *Worker, want int) {
 func withStatus(t *testing.T, pool *pgxpool.Pool, status string, attempts int) int {
 	t.Helper()
 	return pgtest.Count(t, pool,
-		`SELECT count(*) FROM outbox WHERE status = $1 AND attempts = $2`, status, attempts)
+		`SELECT count(*) FROM outbox WHERE status = $1 AND attempts = $2`,
+		status, attempts)
 }
 
 func TestStepSendsInOrderAndMarks(t *testing.T) {
@@ -56,7 +58,8 @@ func TestStepSendsInOrderAndMarks(t *testing.T) {
 	step(t, newWorker(pool, b), 3)
 	for i, m := range b.Accepted() {
 		if m.ID != ids[i] || m.Topic != Topic {
-			t.Errorf("message %d is %s on %q, want %s on %q", i, m.ID, m.Topic, ids[i], Topic)
+			t.Errorf("message %d is %s on %q, want %s on %q",
+				i, m.ID, m.Topic, ids[i], Topic)
 		}
 	}
 	if n := withStatus(t, pool, "sent", 0); n != 3 {
@@ -84,7 +87,8 @@ func TestFiveFailuresParkTheRow(t *testing.T) {
 	for i := 1; i < 5; i++ {
 		step(t, w, 2)
 		if n := withStatus(t, pool, "pending", i); n != 2 {
-			t.Fatalf("after failure %d: %d rows pending with %d attempts, want 2", i, n, i)
+			t.Fatalf("after failure %d: %d rows pending with %d attempts, want 2",
+				i, n, i)
 		}
 	}
 	step(t, w, 2)
@@ -109,7 +113,8 @@ func TestPoisonDoesNotBlock(t *testing.T) {
 		return nil
 	}})
 	step(t, w, 5)
-	if sent, pending := withStatus(t, pool, "sent", 0), withStatus(t, pool, "pending", 1); sent != 4 || pending != 1 {
+	sent, pending := withStatus(t, pool, "sent", 0), withStatus(t, pool, "pending", 1)
+	if sent != 4 || pending != 1 {
 		t.Errorf("%d sent, %d pending after one attempt, want 4 and 1", sent, pending)
 	}
 }
@@ -122,10 +127,11 @@ func TestTwoWorkersSendTwice(t *testing.T) {
 	b := &shoptest.Bus{}
 	first, second := newWorker(pool, b), newWorker(pool, b)
 	first.Steps = &checkpoint.Steps{}
-	first.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: ids[0], Do: func(context.Context) error {
-		step(t, second, 1)
-		return nil
-	}})
+	first.Steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: ids[0],
+		Do: func(context.Context) error {
+			step(t, second, 1)
+			return nil
+		}})
 	step(t, first, 1)
 	if n := len(b.Accepted()); n != 2 {
 		t.Errorf("%d messages, want the duplicate: 2", n)
@@ -180,14 +186,16 @@ func TestStopFinishesTheRowInHand(t *testing.T) {
 	if _, err := newWorker(pool, b).Step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if sent, pending := withStatus(t, pool, "sent", 0), withStatus(t, pool, "pending", 0); sent != 1 || pending != 2 {
+	sent, pending := withStatus(t, pool, "sent", 0), withStatus(t, pool, "pending", 0)
+	if sent != 1 || pending != 2 {
 		t.Errorf("%d sent, %d pending, want 1 and 2", sent, pending)
 	}
 }
 
 func TestLegibleFitsAColumn(t *testing.T) {
 	text := legible(errors.New("a\x00b\xff" + strings.Repeat("雨", 600)))
-	if strings.ContainsRune(text, 0) || len([]rune(text)) != 500 || !strings.HasPrefix(text, "ab?") {
+	if strings.ContainsRune(text, 0) || len([]rune(text)) != 500 ||
+		!strings.HasPrefix(text, "ab?") {
 		t.Errorf("legible gave %q", text)
 	}
 }

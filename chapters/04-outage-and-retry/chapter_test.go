@@ -19,10 +19,12 @@ var errBusiness = errors.New("simulated business failure")
 func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 4)
 	count := func(table, id string) int {
-		return pgtest.Count(t, pool, `SELECT count(*) FROM `+table+` WHERE event_id = $1`, id)
+		return pgtest.Count(t, pool,
+			`SELECT count(*) FROM `+table+` WHERE event_id = $1`, id)
 	}
 	kept, refused := shoptest.Order("redis"), shoptest.Order("redis")
-	p := &Outbox{DB: pool, Steps: checkpoint.Fail(checkpoint.BeforeCommit, refused.EventID, errBusiness)}
+	p := &Outbox{DB: pool, Steps: checkpoint.Fail(checkpoint.BeforeCommit,
+		refused.EventID, errBusiness)}
 	if err := p.PlaceOrder(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,8 @@ func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 			t.Errorf("%d orders, %d outbox rows, want %d and %d", o, e, want, want)
 		}
 	}
-	keyed := pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE key = 'u1' AND topic = 'safe' AND payload->>'user_id' = 'u1'`)
+	keyed := pgtest.Count(t, pool, `SELECT count(*) FROM outbox
+		WHERE key = 'u1' AND topic = 'safe' AND payload->>'user_id' = 'u1'`)
 	if keyed != 1 {
 		t.Error("the row lacks the key, the topic or the payload of its event")
 	}
@@ -45,10 +48,13 @@ func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 
 // The chapter's point, step by step: the same outage under both policies.
 func TestAnOutageUnderBothPolicies(t *testing.T) {
-	for name, want := range map[string]string{"patient": "pending", "article-policy": "failed"} {
+	for name, want := range map[string]string{
+		"patient": "pending", "article-policy": "failed",
+	} {
 		pool, _ := pgtest.Schema(t, 4)
 		for range 3 {
-			if err := (&Outbox{DB: pool}).PlaceOrder(t.Context(), shoptest.Order("nats")); err != nil {
+			if err := (&Outbox{DB: pool}).PlaceOrder(t.Context(),
+				shoptest.Order("nats")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,8 +62,10 @@ func TestAnOutageUnderBothPolicies(t *testing.T) {
 		if !ok {
 			t.Fatalf("there is no variant %s", name)
 		}
-		away := &shoptest.Bus{Fail: func(bus.Message) error { return bus.ErrUnavailable }}
-		deps := lab.Deps{DB: pool, Bus: away, BusName: "nats", Log: slog.New(slog.DiscardHandler)}
+		down := func(bus.Message) error { return bus.ErrUnavailable }
+		away := &shoptest.Bus{Fail: down}
+		deps := lab.Deps{DB: pool, Bus: away, BusName: "nats",
+			Log: slog.New(slog.DiscardHandler)}
 		for range 5 {
 			// A new relay each time, as its next poll would: from the first row on.
 			relay, ok := v.Relay(deps).(*outbox.Relay)
@@ -68,8 +76,10 @@ func TestAnOutageUnderBothPolicies(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE status = $1`, want); n != 3 {
-			t.Errorf("%s: %d rows are %s after an outage of five polls, want 3", name, n, want)
+		if n := pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE status = $1`,
+			want); n != 3 {
+			t.Errorf("%s: %d rows are %s after an outage of five polls, want 3",
+				name, n, want)
 		}
 	}
 }

@@ -19,10 +19,12 @@ var errBusiness = errors.New("simulated business failure")
 func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 5)
 	count := func(table, id string) int {
-		return pgtest.Count(t, pool, `SELECT count(*) FROM `+table+` WHERE event_id = $1`, id)
+		return pgtest.Count(t, pool,
+			`SELECT count(*) FROM `+table+` WHERE event_id = $1`, id)
 	}
 	kept, refused := shoptest.Order("redis"), shoptest.Order("redis")
-	p := &Outbox{DB: pool, Steps: checkpoint.Fail(checkpoint.BeforeCommit, refused.EventID, errBusiness)}
+	p := &Outbox{DB: pool, Steps: checkpoint.Fail(checkpoint.BeforeCommit,
+		refused.EventID, errBusiness)}
 	if err := p.PlaceOrder(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,8 @@ func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 			t.Errorf("%d orders, %d outbox rows, want %d and %d", o, e, want, want)
 		}
 	}
-	keyed := pgtest.Count(t, pool, `SELECT count(*) FROM outbox WHERE key = 'u1' AND topic = 'safe' AND payload->>'user_id' = 'u1'`)
+	keyed := pgtest.Count(t, pool, `SELECT count(*) FROM outbox
+		WHERE key = 'u1' AND topic = 'safe' AND payload->>'user_id' = 'u1'`)
 	if keyed != 1 {
 		t.Error("the row lacks the key, the topic or the payload of its event")
 	}
@@ -46,6 +49,7 @@ func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 // The chapter's point: B claims while A stands between publish and mark, and finds
 // nothing; when A's lease is over B sends, and A's mark is refused.
 func TestASecondRelayWithinAndAfterTheLease(t *testing.T) {
+	const expire = `UPDATE outbox_claims SET lease_until = now() - interval '1 second'`
 	for after, want := range map[bool]int{false: 1, true: 2} {
 		pool, _ := pgtest.Schema(t, 5)
 		order := shoptest.Order("nats")
@@ -53,21 +57,24 @@ func TestASecondRelayWithinAndAfterTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, steps := &shoptest.Bus{}, &checkpoint.Steps{}
-		deps := lab.Deps{DB: pool, Bus: b, BusName: "nats", Log: slog.New(slog.DiscardHandler)}
+		deps := lab.Deps{DB: pool, Bus: b, BusName: "nats",
+			Log: slog.New(slog.DiscardHandler)}
 		second := relay(t, deps)
-		steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: order.EventID, Do: func(ctx context.Context) error {
-			if after {
-				if _, err := pool.Exec(ctx, `UPDATE outbox_claims SET lease_until = now() - interval '1 second'`); err != nil {
-					return err
+		steps.Arm(checkpoint.Plan{At: checkpoint.BeforeMark, EventID: order.EventID,
+			Do: func(ctx context.Context) error {
+				if after {
+					if _, err := pool.Exec(ctx, expire); err != nil {
+						return err
+					}
 				}
-			}
-			_, err := second.Step(ctx)
-			return err
-		}})
+				_, err := second.Step(ctx)
+				return err
+			}})
 		deps.Steps = steps
 		res, err := relay(t, deps).Step(t.Context())
 		if err != nil || res.Conflicts != want-1 || len(b.Accepted()) != want {
-			t.Errorf("after the lease %v: %+v, %v, %d messages; want %d", after, res, err, len(b.Accepted()), want)
+			t.Errorf("after the lease %v: %+v, %v, %d messages; want %d",
+				after, res, err, len(b.Accepted()), want)
 		}
 	}
 }

@@ -24,7 +24,8 @@ var errBusiness = errors.New("simulated business failure")
 
 func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 6)
-	both := `SELECT (SELECT count(*) FROM orders WHERE event_id = $1) * 10 + (SELECT count(*) FROM outbox WHERE event_id = $1)`
+	both := `SELECT (SELECT count(*) FROM orders WHERE event_id = $1) * 10 +
+		(SELECT count(*) FROM outbox WHERE event_id = $1)`
 	order := shoptest.Order("redis")
 	if err := (&Outbox{DB: pool}).PlaceOrder(t.Context(), order); err != nil {
 		t.Fatal(err)
@@ -34,7 +35,8 @@ func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 	}
 	refused := shoptest.Order("redis")
 	steps := checkpoint.Fail(checkpoint.BeforeCommit, refused.EventID, errBusiness)
-	if err := (&Outbox{DB: pool, Steps: steps}).PlaceOrder(t.Context(), refused); !errors.Is(err, errBusiness) {
+	if err := (&Outbox{DB: pool, Steps: steps}).PlaceOrder(t.Context(),
+		refused); !errors.Is(err, errBusiness) {
 		t.Errorf("PlaceOrder answered %v, want the business failure", err)
 	}
 	if n := pgtest.Count(t, pool, both, refused.EventID); n != 0 {
@@ -50,7 +52,8 @@ func quickly(pool *pgxpool.Pool) *inbox.Once {
 }
 
 func placed(user string) bus.Message {
-	return shop.OrderPlaced(shop.Order{EventID: uuid.NewString(), UserID: user, Items: []string{"A"}, Bus: "redis"}, Topic)
+	return shop.OrderPlaced(shop.Order{EventID: uuid.NewString(), UserID: user,
+		Items: []string{"A"}, Bus: "redis"}, Topic)
 }
 
 func handle(t *testing.T, o *inbox.Once, m bus.Message) {
@@ -64,10 +67,13 @@ func handle(t *testing.T, o *inbox.Once, m bus.Message) {
 func wants(t *testing.T, pool *pgxpool.Pool, m bus.Message, emails, deliveries int) {
 	t.Helper()
 	n := pgtest.Count(t, pool, `SELECT count(*) FROM emails WHERE event_id = $1`, m.ID)
-	d := pgtest.Count(t, pool, `SELECT coalesce(sum(deliveries), 0) FROM processed WHERE event_id = $1`, m.ID)
-	rows := pgtest.Count(t, pool, `SELECT count(*) FROM processed WHERE event_id = $1`, m.ID)
+	d := pgtest.Count(t, pool,
+		`SELECT coalesce(sum(deliveries), 0) FROM processed WHERE event_id = $1`, m.ID)
+	rows := pgtest.Count(t, pool, `SELECT count(*) FROM processed WHERE event_id = $1`,
+		m.ID)
 	if n != emails || d != deliveries || rows != 1 {
-		t.Errorf("%d emails, %d deliveries in %d rows, want %d emails, %d deliveries in one", n, d, rows, emails, deliveries)
+		t.Errorf("%d emails, %d deliveries in %d rows, want %d emails,"+
+			" %d deliveries in one", n, d, rows, emails, deliveries)
 	}
 }
 
@@ -107,19 +113,22 @@ func TestAnAddressThatBouncesMakesADeadLetter(t *testing.T) {
 	o, m := quickly(pool), placed("bounce-u7")
 	handle(t, o, m)
 	wants(t, pool, m, 0, 1)
-	if l := letter(t, pool); *l.EventID != m.ID || l.Attempts != 5 || l.Reason != errBounced.Error() {
+	if l := letter(t, pool); *l.EventID != m.ID || l.Attempts != 5 ||
+		l.Reason != errBounced.Error() {
 		t.Errorf("%+v", l)
 	}
 }
 
 func TestAPayloadThatCannotBeReadIsADeadLetterAtOnce(t *testing.T) {
-	for _, payload := range []string{"", "{", "null", `{"user_id":7}`, `{"items":["A"]}`, "\xff\xfe"} {
+	for _, payload := range []string{"", "{", "null", `{"user_id":7}`,
+		`{"items":["A"]}`, "\xff\xfe"} {
 		pool, _ := pgtest.Schema(t, 6)
 		m := placed("u1")
 		m.Payload = []byte(payload)
 		handle(t, quickly(pool), m)
 		wants(t, pool, m, 0, 1)
-		if l := letter(t, pool); l.Attempts != 1 || string(l.Payload) != payload || !strings.Contains(l.Reason, "cannot be read") {
+		if l := letter(t, pool); l.Attempts != 1 || string(l.Payload) != payload ||
+			!strings.Contains(l.Reason, "cannot be read") {
 			t.Errorf("%q: %+v", payload, l)
 		}
 	}
@@ -142,7 +151,8 @@ func TestReplay(t *testing.T) {
 		}
 	}
 	replay(o, "anna")
-	if l := letter(t, pool); l.Status != inbox.Dead || l.Attempts != 10 || *l.RequestedBy != "anna" {
+	if l := letter(t, pool); l.Status != inbox.Dead || l.Attempts != 10 ||
+		*l.RequestedBy != "anna" {
 		t.Errorf("not mended: %+v", l)
 	}
 	wants(t, pool, m, 0, 1)
@@ -157,7 +167,8 @@ func TestReplay(t *testing.T) {
 	}
 	replay(mended, "bert")
 	wants(t, pool, m, 1, 1)
-	if err := inbox.Replay(t.Context(), pool, id, "anna"); !errors.Is(err, inbox.ErrNotDead) {
+	err := inbox.Replay(t.Context(), pool, id, "anna")
+	if !errors.Is(err, inbox.ErrNotDead) {
 		t.Errorf("a second time: %v", err)
 	}
 	handle(t, o, m) // a late delivery
@@ -181,7 +192,8 @@ func TestWhoAsksFirstSendsTwice(t *testing.T) {
 			if err != nil || handled {
 				return err
 			}
-			const record = `INSERT INTO processed (event_id, consumer, bus) VALUES ($1, 'mailer', 'redis')`
+			const record = `INSERT INTO processed (event_id, consumer, bus)
+				VALUES ($1, 'mailer', 'redis')`
 			if _, err := tx.Exec(t.Context(), record, m.ID); err != nil {
 				return err
 			}
@@ -197,7 +209,8 @@ func TestWhoAsksFirstSendsTwice(t *testing.T) {
 		})
 	}
 	both.Wait()
-	if n := pgtest.Count(t, pool, `SELECT count(*) FROM emails WHERE event_id = $1`, m.ID); n != 2 {
+	if n := pgtest.Count(t, pool, `SELECT count(*) FROM emails WHERE event_id = $1`,
+		m.ID); n != 2 {
 		t.Errorf("%d emails, want the two that this mistake costs", n)
 	}
 }

@@ -29,18 +29,21 @@ func BenchmarkNotify(b *testing.B) {
 				b.Fatal(err)
 			}
 			drainNotifications(b, small.Config().ConnConfig, schema)
-			pool, err := pg.Open(small.Config().ConnString(), schema, pg.Options{MaxConns: clients})
+			pool, err := pg.Open(small.Config().ConnString(), schema,
+				pg.Options{MaxConns: clients})
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.Cleanup(pool.Close)
 			p := &Outbox{DB: pool}
-			b.SetParallelism(clients) // times GOMAXPROCS: always more than there are connections
+			// Times GOMAXPROCS: always more than there are connections.
+			b.SetParallelism(clients)
 			began := time.Now()
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if err := p.PlaceOrder(context.Background(), shoptest.Order("redis")); err != nil {
+					if err := p.PlaceOrder(context.Background(),
+						shoptest.Order("redis")); err != nil {
 						b.Error(err)
 						return
 					}
@@ -59,7 +62,8 @@ func drainNotifications(b *testing.B, cfg *pgx.ConnConfig, schema string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{outbox.Channel(schema)}.Sanitize()); err != nil {
+	if _, err := conn.Exec(ctx,
+		`LISTEN `+pgx.Identifier{outbox.Channel(schema)}.Sanitize()); err != nil {
 		b.Fatal(err)
 	}
 	done := make(chan struct{})

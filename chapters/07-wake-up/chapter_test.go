@@ -51,8 +51,8 @@ func (n *notes) count(words string) int {
 	return strings.Count(n.text.String(), words)
 }
 
-// newSite migrates a database and runs the relay on it, whose connections lead by way of
-// another address where through is given. All of it ends with the test.
+// newSite migrates a database and runs the relay on it, whose connections lead by way
+// of another address where through is given. All of it ends with the test.
 func newSite(t *testing.T, database, through string) site {
 	t.Helper()
 	ctx := context.Background()
@@ -69,7 +69,8 @@ func newSite(t *testing.T, database, through string) site {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	v, _ := Chapter().Variant("")
-	running := v.Relay(lab.Deps{DB: open(t, through), Bus: s.bus, BusName: "redis", Schema: schema, ConnConfig: own.Copy,
+	running := v.Relay(lab.Deps{DB: open(t, through), Bus: s.bus, BusName: "redis",
+		Schema: schema, ConnConfig: own.Copy,
 		Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = running.Run(ctx) })
@@ -123,7 +124,8 @@ const slack = time.Second
 func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 7)
 	kept, refused := shoptest.Order("redis"), shoptest.Order("redis")
-	p := &Outbox{DB: pool, Steps: checkpoint.Fail(checkpoint.BeforeCommit, refused.EventID, context.Canceled)}
+	p := &Outbox{DB: pool, Steps: checkpoint.Fail(checkpoint.BeforeCommit,
+		refused.EventID, context.Canceled)}
 	if err := p.PlaceOrder(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,8 @@ func TestPlaceOrderKeepsBothRowsOrNeither(t *testing.T) {
 		t.Error("the order that shall fail is accepted")
 	}
 	for id, want := range map[string]int{kept.EventID: 1, refused.EventID: 0} {
-		if n := pgtest.Count(t, pool, `SELECT count(*) FROM orders JOIN outbox USING (event_id) WHERE event_id = $1`, id); n != want {
+		if n := pgtest.Count(t, pool, `SELECT count(*) FROM orders
+			JOIN outbox USING (event_id) WHERE event_id = $1`, id); n != want {
 			t.Errorf("%d orders with their rows, want %d", n, want)
 		}
 	}
@@ -142,7 +145,8 @@ func TestTheListeningSessionIsEnded(t *testing.T) {
 	s := newSite(t, pgtest.Database(t), "")
 	await(t, func() bool { return s.listening(t) })
 	t.Logf("notified: %v", s.place(t))
-	const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'hears %' AND datname = current_database()`
+	const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE application_name LIKE 'hears %' AND datname = current_database()`
 	if _, err := s.pool.Exec(t.Context(), end); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +173,8 @@ func TestPostgresIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	began, spent := time.Now(), processorTime(t)
-	await(t, func() bool { return s.log.count("polling goes on") >= 4 }) // 0.25 + 0.5 + 1 s
+	// 0.25 + 0.5 + 1 s
+	await(t, func() bool { return s.log.count("polling goes on") >= 4 })
 	away := time.Since(began)
 	if used := processorTime(t) - spent; used > away/5 {
 		t.Errorf("%v of the processor in %v of waiting", used, away)
@@ -197,15 +202,21 @@ func processorTime(t *testing.T) time.Duration {
 // A pooler that hands out sessions by the transaction swallows what is notified. One
 // that hands them out to a client passes it on.
 func TestBehindPgBouncer(t *testing.T) {
-	for mode, hears := range map[string]bool{servers.ByTransaction: false, servers.BySession: true} {
+	for mode, hears := range map[string]bool{
+		servers.ByTransaction: false, servers.BySession: true,
+	} {
 		t.Run(mode, func(t *testing.T) {
 			database := pgtest.Database(t)
 			inSchema(t, database)
 			pooler := servertest.PgBouncer(t, database, mode)
 			s := newSite(t, database, unprepared(t, pooler.URL))
-			await(t, func() bool { return s.log.count("pooler")+s.log.count("outbox: listening") > 0 })
-			if said := s.log.count("is there a pooler") == 1; said == hears || s.listening(t) != hears {
-				t.Errorf("complains %v, listens %v, want %v and %v\n%s", said, s.listening(t), !hears, hears, s.log.text.String())
+			await(t, func() bool {
+				return s.log.count("pooler")+s.log.count("outbox: listening") > 0
+			})
+			if said := s.log.count("is there a pooler") == 1; said == hears ||
+				s.listening(t) != hears {
+				t.Errorf("complains %v, listens %v, want %v and %v\n%s",
+					said, s.listening(t), !hears, hears, s.log.text.String())
 			}
 			for range 2 {
 				took := s.place(t)
@@ -228,7 +239,8 @@ func inSchema(t *testing.T, database string) {
 	}
 	defer conn.Close(context.Background())
 	name := pgx.Identifier{conn.Config().Database}.Sanitize()
-	if _, err := conn.Exec(t.Context(), `ALTER DATABASE `+name+` SET search_path = `+schema); err != nil {
+	if _, err := conn.Exec(t.Context(),
+		`ALTER DATABASE `+name+` SET search_path = `+schema); err != nil {
 		t.Fatal(err)
 	}
 }

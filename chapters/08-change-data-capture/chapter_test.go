@@ -33,11 +33,12 @@ func rig(t *testing.T, b bus.Bus) lab.Deps {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := lab.Deps{DB: pool, Bus: b, BusName: "redis", Schema: schema, ConnConfig: cfg.Copy,
-		Gate: pg.Gate(schema), Log: slog.New(slog.DiscardHandler)}
+	d := lab.Deps{DB: pool, Bus: b, BusName: "redis", Schema: schema,
+		ConnConfig: cfg.Copy, Gate: pg.Gate(schema), Log: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() {
 		dropped(t, d)
-		if _, err := pool.Exec(context.Background(), `DROP PUBLICATION `+schema+`_redis`); err != nil {
+		if _, err := pool.Exec(context.Background(),
+			`DROP PUBLICATION `+schema+`_redis`); err != nil {
 			t.Error(err)
 		}
 	})
@@ -48,7 +49,8 @@ func rig(t *testing.T, b bus.Bus) lab.Deps {
 // dropped drops the slot, as soon as the server has noticed that its reader is gone.
 func dropped(t *testing.T, d lab.Deps) {
 	t.Helper()
-	const drop = `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE starts_with(slot_name, $1)`
+	const drop = `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
+		WHERE starts_with(slot_name, $1)`
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_, err := d.DB.Exec(ctx, drop, d.Schema)
@@ -96,8 +98,10 @@ func TestPlaceOrderKeepsBothOrNeither(t *testing.T) {
 			b := &shoptest.Bus{}
 			d := rig(t, b)
 			refused, kept := shoptest.Order("redis"), shoptest.Order("redis")
-			d.Steps = checkpoint.Fail(checkpoint.BeforeCommit, refused.EventID, errBusiness)
-			if err := v.Producer(d).PlaceOrder(t.Context(), refused); !errors.Is(err, errBusiness) {
+			d.Steps = checkpoint.Fail(checkpoint.BeforeCommit, refused.EventID,
+				errBusiness)
+			err := v.Producer(d).PlaceOrder(t.Context(), refused)
+			if !errors.Is(err, errBusiness) {
 				t.Errorf("PlaceOrder answered %v, want the business failure", err)
 			}
 			if err := v.Producer(d).PlaceOrder(t.Context(), kept); err != nil {
@@ -105,8 +109,10 @@ func TestPlaceOrderKeepsBothOrNeither(t *testing.T) {
 			}
 			d.Steps = nil
 			relayed(t, d, 1)
-			if got := b.Accepted(); len(got) != 1 || got[0].ID != kept.EventID || got[0].Key != "u1" || got[0].Topic != Topic {
-				t.Errorf("the bus has %+v, want the event of the order that was kept", got)
+			if got := b.Accepted(); len(got) != 1 || got[0].ID != kept.EventID ||
+				got[0].Key != "u1" || got[0].Topic != Topic {
+				t.Errorf("the bus has %+v, want the event of the order that was kept",
+					got)
 			}
 			rows := 1
 			if v.Name == "table-less" {
@@ -118,8 +124,11 @@ func TestPlaceOrderKeepsBothOrNeither(t *testing.T) {
 			}
 			defer tx.Rollback(t.Context())
 			var orders, events int
-			if err := tx.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox)`).Scan(&orders, &events); err != nil || orders != 1 || events != rows {
-				t.Errorf("%d orders, %d rows, %v; want 1 and %d", orders, events, err, rows)
+			err = tx.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM orders),
+				(SELECT count(*) FROM outbox)`).Scan(&orders, &events)
+			if err != nil || orders != 1 || events != rows {
+				t.Errorf("%d orders, %d rows, %v; want 1 and %d",
+					orders, events, err, rows)
 			}
 		})
 	}
@@ -127,8 +136,8 @@ func TestPlaceOrderKeepsBothOrNeither(t *testing.T) {
 
 var remedy = regexp.MustCompile("(?s)UPDATE outbox o SET status = 'failed'.*?;")
 
-// What the text tells a person to do about a dropped slot brings the lost event back, and
-// only that one.
+// What the text tells a person to do about a dropped slot brings the lost event back,
+// and only that one.
 func TestWhatADroppedSlotLostIsGivenBack(t *testing.T) {
 	b := &shoptest.Bus{}
 	d := rig(t, b)
@@ -148,7 +157,8 @@ func TestWhatADroppedSlotLostIsGivenBack(t *testing.T) {
 	}
 	handled := place()
 	relayed(t, d, 1)
-	exec(`INSERT INTO processed (event_id, consumer, bus) VALUES ($1, 'mailer', 'redis')`, handled)
+	exec(`INSERT INTO processed (event_id, consumer, bus)
+		VALUES ($1, 'mailer', 'redis')`, handled)
 	dropped(t, d)
 	lost := place()
 	prepared(t, d)
@@ -158,7 +168,8 @@ func TestWhatADroppedSlotLostIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(strings.Replace(remedy.FindString(string(text)), "'nats'", "'redis'", 1))
-	if n, err := outbox.RetryAll(t.Context(), d.DB, outbox.Filter{Bus: "redis"}, "anna"); err != nil || n != 1 {
+	if n, err := outbox.RetryAll(t.Context(), d.DB, outbox.Filter{Bus: "redis"},
+		"anna"); err != nil || n != 1 {
 		t.Errorf("%d rows were given back, %v, want the one that was lost", n, err)
 	}
 	relayed(t, d, 3)
@@ -171,7 +182,8 @@ func TestWhatADroppedSlotLostIsGivenBack(t *testing.T) {
 func TestTheChapterCanBeOff(t *testing.T) {
 	pool, schema := pgtest.Schema(t, 8)
 	role := schema + "_plain"
-	if _, err := pool.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN PASSWORD 'x'`); err != nil {
+	if _, err := pool.Exec(t.Context(),
+		`CREATE ROLE `+role+` LOGIN PASSWORD 'x'`); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = pool.Exec(context.Background(), `DROP ROLE `+role) })
@@ -184,8 +196,10 @@ func TestTheChapterCanBeOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = prepare(t.Context(), lab.Deps{DB: pool, BusName: "redis", Schema: schema, ConnConfig: cfg.Copy})
-	if !errors.Is(err, lab.ErrChapterOff) || !strings.Contains(err.Error(), "REPLICATION") {
+	err = prepare(t.Context(), lab.Deps{DB: pool, BusName: "redis", Schema: schema,
+		ConnConfig: cfg.Copy})
+	if !errors.Is(err, lab.ErrChapterOff) ||
+		!strings.Contains(err.Error(), "REPLICATION") {
 		t.Errorf("prepare: %v, want ErrChapterOff with the fix", err)
 	}
 }

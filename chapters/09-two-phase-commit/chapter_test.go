@@ -58,7 +58,8 @@ func (w world) coordinator(db shop.DB, b bus.Bus, s *checkpoint.Steps) *TwoPhase
 // left counts what is left of an order: its row, and its prepared transaction.
 func (w world) left(t *testing.T, o shop.Order) (orders, doubts int) {
 	t.Helper()
-	orders = pgtest.Count(t, w.pool, `SELECT count(*) FROM orders WHERE event_id = $1`, o.EventID)
+	orders = pgtest.Count(t, w.pool, `SELECT count(*) FROM orders WHERE event_id = $1`,
+		o.EventID)
 	_, err := prepared.Find(t.Context(), w.pool, w.schema, o.EventID)
 	if err == nil {
 		doubts = 1
@@ -70,7 +71,9 @@ func (w world) left(t *testing.T, o shop.Order) (orders, doubts int) {
 
 func TestPlaceOrder(t *testing.T) {
 	w := newWorld(t)
-	answers := func(err error) func(bus.Message) error { return func(bus.Message) error { return err } }
+	answers := func(err error) func(bus.Message) error {
+		return func(bus.Message) error { return err }
+	}
 	tests := []struct {
 		name                 string
 		fail                 func(bus.Message) error
@@ -80,13 +83,20 @@ func TestPlaceOrder(t *testing.T) {
 		orders, doubts, sent int
 	}{
 		{"healthy", nil, "", nil, nil, 1, 0, 1},
-		{"the business fails: nobody is asked", nil, checkpoint.BeforeCommit, errBusiness, errBusiness, 0, 0, 0},
-		{"the broker is down: refused", answers(bus.ErrUnavailable), "", nil, bus.ErrUnavailable, 0, 0, 0},
-		{"the broker says no: refused", answers(bus.ErrRejected), "", nil, bus.ErrRejected, 0, 0, 0},
-		{"the broker is silent: in doubt", answers(errSilence), "", nil, prepared.ErrInDoubt, 0, 1, 0},
-		{"stopped before the publish: in doubt", nil, checkpoint.BeforePublish, errStopped, prepared.ErrInDoubt, 0, 1, 0},
-		{"stopped after the publish: in doubt", nil, checkpoint.AfterPublish, errStopped, prepared.ErrInDoubt, 0, 1, 1},
-		{"stopped after the commit: done", nil, checkpoint.AfterCommit, errStopped, errStopped, 1, 0, 1},
+		{"the business fails: nobody is asked", nil, checkpoint.BeforeCommit,
+			errBusiness, errBusiness, 0, 0, 0},
+		{"the broker is down: refused", answers(bus.ErrUnavailable), "", nil,
+			bus.ErrUnavailable, 0, 0, 0},
+		{"the broker says no: refused", answers(bus.ErrRejected), "", nil,
+			bus.ErrRejected, 0, 0, 0},
+		{"the broker is silent: in doubt", answers(errSilence), "", nil,
+			prepared.ErrInDoubt, 0, 1, 0},
+		{"stopped before the publish: in doubt", nil, checkpoint.BeforePublish,
+			errStopped, prepared.ErrInDoubt, 0, 1, 0},
+		{"stopped after the publish: in doubt", nil, checkpoint.AfterPublish,
+			errStopped, prepared.ErrInDoubt, 0, 1, 1},
+		{"stopped after the commit: done", nil, checkpoint.AfterCommit, errStopped,
+			errStopped, 1, 0, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,8 +111,10 @@ func TestPlaceOrder(t *testing.T) {
 				t.Errorf("PlaceOrder answered %v, want %v", err, tt.told)
 			}
 			orders, doubts := w.left(t, order)
-			if sent := len(b.Accepted()); orders != tt.orders || doubts != tt.doubts || sent != tt.sent {
-				t.Errorf("%d rows, %d in doubt, %d messages, want %d, %d and %d", orders, doubts, sent, tt.orders, tt.doubts, tt.sent)
+			if sent := len(b.Accepted()); orders != tt.orders || doubts != tt.doubts ||
+				sent != tt.sent {
+				t.Errorf("%d rows, %d in doubt, %d messages, want %d, %d and %d",
+					orders, doubts, sent, tt.orders, tt.doubts, tt.sent)
 			}
 		})
 	}
@@ -115,11 +127,15 @@ func TestAnOrderInDoubtHoldsItsLocks(t *testing.T) {
 	w := newWorld(t)
 	order, b := shoptest.Order("nats"), &shoptest.Bus{}
 	steps := checkpoint.Fail(checkpoint.AfterPublish, order.EventID, errStopped)
-	if err := w.coordinator(w.pool, b, steps).PlaceOrder(t.Context(), order); !errors.Is(err, prepared.ErrInDoubt) {
+	if err := w.coordinator(w.pool, b, steps).PlaceOrder(
+		t.Context(), order); !errors.Is(err, prepared.ErrInDoubt) {
 		t.Fatal(err)
 	}
-	place := func(o shop.Order) error { return w.coordinator(w.pool, b, nil).PlaceOrder(t.Context(), o) }
-	sameCustomer, sameEvent, another := shoptest.Order("nats"), order, shoptest.Order("nats")
+	place := func(o shop.Order) error {
+		return w.coordinator(w.pool, b, nil).PlaceOrder(t.Context(), o)
+	}
+	sameCustomer, sameEvent := shoptest.Order("nats"), order
+	another := shoptest.Order("nats")
 	sameEvent.UserID, another.UserID = "u2", "u3"
 	waiting := make(chan error, 2)
 	begun := time.Now()
@@ -138,13 +154,15 @@ func TestAnOrderInDoubtHoldsItsLocks(t *testing.T) {
 	if waited := time.Since(begun); waited < 2*time.Second || waited > 8*time.Second {
 		t.Errorf("they gave up after %v, want the two seconds of lock_timeout", waited)
 	}
-	if err := prepared.Commit(t.Context(), w.pool, prepared.Name(w.schema, order.EventID)); err != nil {
+	if err := prepared.Commit(t.Context(), w.pool,
+		prepared.Name(w.schema, order.EventID)); err != nil {
 		t.Fatal(err)
 	}
 	if err := place(sameCustomer); err != nil {
 		t.Errorf("after the person's word: %v", err)
 	}
-	if n := pgtest.Count(t, w.pool, `SELECT orders FROM customers WHERE user_id = 'u1'`); n != 2 {
+	if n := pgtest.Count(t, w.pool,
+		`SELECT orders FROM customers WHERE user_id = 'u1'`); n != 2 {
 		t.Errorf("the customer has %d orders, want 2", n)
 	}
 	if err := place(order); !errors.Is(err, shop.ErrDuplicate) {
@@ -161,7 +179,8 @@ func TestLostAnswersOfPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer proxy.Close()
-	pool, err := pg.Open(servertest.URL(t, "postgres"), w.schema, pg.Options{Dial: fault.Dialer(proxy.Addr(), "db")})
+	pool, err := pg.Open(servertest.URL(t, "postgres"), w.schema,
+		pg.Options{Dial: fault.Dialer(proxy.Addr(), "db")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +194,8 @@ func TestLostAnswersOfPostgres(t *testing.T) {
 		{"COMMIT PREPARED", false, 1, 1},
 	} {
 		t.Run(tt.statement, func(t *testing.T) {
-			rule, err := proxy.Inject(fault.Rule{Kind: fault.SwallowReplies, Arm: []byte(tt.statement),
+			rule, err := proxy.Inject(fault.Rule{Kind: fault.SwallowReplies,
+				Arm:      []byte(tt.statement),
 				CutAfter: 50 * time.Millisecond, Once: true})
 			if err != nil {
 				t.Fatal(err)
@@ -190,8 +210,10 @@ func TestLostAnswersOfPostgres(t *testing.T) {
 				t.Error("no answer was lost")
 			}
 			orders, doubts := w.left(t, order)
-			if sent := len(b.Accepted()); orders != tt.orders || doubts != 0 || sent != tt.sent {
-				t.Errorf("%d rows, %d in doubt, %d messages, want %d, 0 and %d", orders, doubts, sent, tt.orders, tt.sent)
+			if sent := len(b.Accepted()); orders != tt.orders || doubts != 0 ||
+				sent != tt.sent {
+				t.Errorf("%d rows, %d in doubt, %d messages, want %d, 0 and %d", orders,
+					doubts, sent, tt.orders, tt.sent)
 			}
 		})
 	}
@@ -207,7 +229,8 @@ func TestTheListenerAbsorbsRepeats(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := pgtest.Count(t, w.pool, `SELECT count(*) FROM emails WHERE event_id = $1 AND bus = 'redis'`, m.ID); n != 1 {
+	if n := pgtest.Count(t, w.pool, `SELECT count(*) FROM emails
+		WHERE event_id = $1 AND bus = 'redis'`, m.ID); n != 1 {
 		t.Errorf("%d emails, want 1", n)
 	}
 }
@@ -233,12 +256,14 @@ func TestWithoutRoomTheChapterIsOff(t *testing.T) {
 	if err := enabled(t.Context(), lab.Deps{DB: w.pool}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.pool.Exec(t.Context(), `CREATE FUNCTION current_setting(text) RETURNS text LANGUAGE sql AS $$SELECT '0'$$`)
+	_, err := w.pool.Exec(t.Context(), `CREATE FUNCTION current_setting(text)
+		RETURNS text LANGUAGE sql AS $$SELECT '0'$$`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = enabled(t.Context(), lab.Deps{DB: off{w.pool, w.schema}})
-	if !errors.Is(err, lab.ErrChapterOff) || !strings.Contains(err.Error(), "ALTER SYSTEM SET max_prepared_transactions") {
+	if !errors.Is(err, lab.ErrChapterOff) ||
+		!strings.Contains(err.Error(), "ALTER SYSTEM SET max_prepared_transactions") {
 		t.Errorf("%v, want that it is off, and how to turn it on", err)
 	}
 }

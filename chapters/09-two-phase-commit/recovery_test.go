@@ -22,7 +22,8 @@ func (w world) recover(t *testing.T, b bus.Bus, o shop.Order) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Recovery{DB: w.pool, Bus: b, BusName: o.Bus, Schema: w.schema, Log: slog.New(slog.DiscardHandler)}
+	r := &Recovery{DB: w.pool, Bus: b, BusName: o.Bus, Schema: w.schema,
+		Log: slog.New(slog.DiscardHandler)}
 	if err := r.settle(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestRecoveryFollowsTheDecision(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			order, b := shoptest.Order("nats"), &shoptest.Bus{}
 			order.UserID = order.EventID
-			steps := checkpoint.Fail(checkpoint.BeforePublish, order.EventID, errStopped)
+			steps := checkpoint.Fail(checkpoint.BeforePublish, order.EventID,
+				errStopped)
 			plain := w.coordinator(w.pool, b, steps)
 			place := plain.PlaceOrder
 			if tt.decided {
@@ -61,12 +63,15 @@ func TestRecoveryFollowsTheDecision(t *testing.T) {
 			}
 			w.recover(t, b, order)
 			orders, doubts := w.left(t, order)
-			if sent := b.Accepted(); orders != tt.orders || doubts != 0 || len(sent) != tt.sent {
-				t.Errorf("%d rows, %d in doubt, %d messages, want %d, 0 and %d", orders, doubts, len(sent), tt.orders, tt.sent)
+			if sent := b.Accepted(); orders != tt.orders || doubts != 0 ||
+				len(sent) != tt.sent {
+				t.Errorf("%d rows, %d in doubt, %d messages, want %d, 0 and %d", orders,
+					doubts, len(sent), tt.orders, tt.sent)
 			}
 			for _, m := range b.Accepted() {
 				want := shop.OrderPlaced(order, Topic)
-				if m.ID != want.ID || m.Topic != want.Topic || m.Key != want.Key || placed(t, m) != placed(t, want) {
+				if m.ID != want.ID || m.Topic != want.Topic || m.Key != want.Key ||
+					placed(t, m) != placed(t, want) {
 					t.Errorf("sent again: %+v, want %+v", m, want)
 				}
 			}
@@ -81,19 +86,21 @@ func TestASlowCoordinatorIsOvertaken(t *testing.T) {
 	order, b := shoptest.Order("nats"), &shoptest.Bus{}
 	steps := checkpoint.Fail(checkpoint.BeforePublish, order.EventID, errStopped)
 	slow := &Recovering{*w.coordinator(w.pool, b, steps)}
-	if err := slow.TwoPhase.PlaceOrder(t.Context(), order); !errors.Is(err, prepared.ErrInDoubt) { // it has prepared
+	err := slow.TwoPhase.PlaceOrder(t.Context(), order)
+	if !errors.Is(err, prepared.ErrInDoubt) { // it has prepared
 		t.Fatal(err)
 	}
 	w.recover(t, b, order)
 	if err := decide(t.Context(), w.pool, slow.Name(order.EventID), order); err == nil {
 		t.Error("a second decision stands")
 	}
-	err := slow.withdraw(t.Context(), slow.Name(order.EventID), order, errSilence)
+	err = slow.withdraw(t.Context(), slow.Name(order.EventID), order, errSilence)
 	if !errors.Is(err, prepared.ErrInDoubt) {
 		t.Errorf("taken back after somebody has acted on it: %v", err)
 	}
 	if orders, doubts := w.left(t, order); orders+doubts+len(b.Accepted()) != 0 {
-		t.Errorf("%d rows, %d in doubt, %d messages, want none", orders, doubts, len(b.Accepted()))
+		t.Errorf("%d rows, %d in doubt, %d messages, want none", orders, doubts,
+			len(b.Accepted()))
 	}
 }
 
@@ -104,7 +111,8 @@ func TestADecisionAfterTheEnd(t *testing.T) {
 	order, b := shoptest.Order("nats"), &shoptest.Bus{}
 	steps := checkpoint.Fail(checkpoint.BeforePublish, order.EventID, errStopped)
 	slow := &Recovering{*w.coordinator(w.pool, b, steps)}
-	if err := slow.TwoPhase.PlaceOrder(t.Context(), order); !errors.Is(err, prepared.ErrInDoubt) {
+	err := slow.TwoPhase.PlaceOrder(t.Context(), order)
+	if !errors.Is(err, prepared.ErrInDoubt) {
 		t.Fatal(err)
 	}
 	w.recover(t, b, order)
@@ -114,7 +122,8 @@ func TestADecisionAfterTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := decide(t.Context(), w.pool, slow.Name(order.EventID), order); !errors.Is(err, errOvertaken) {
+	err = decide(t.Context(), w.pool, slow.Name(order.EventID), order)
+	if !errors.Is(err, errOvertaken) {
 		t.Errorf("decided after the end: %v", err)
 	}
 	if n := pgtest.Count(t, w.pool, `SELECT count(*) FROM decisions`); n != 0 {
@@ -129,7 +138,8 @@ func TestWhatWasTakenIsNotTakenBack(t *testing.T) {
 	order := shoptest.Order("nats")
 	b := &shoptest.Bus{Fail: func(bus.Message) error { return errSilence }}
 	slow := &Recovering{*w.coordinator(w.pool, b, nil)}
-	if err := slow.PlaceOrder(t.Context(), order); !errors.Is(err, prepared.ErrInDoubt) {
+	err := slow.PlaceOrder(t.Context(), order)
+	if !errors.Is(err, prepared.ErrInDoubt) {
 		t.Fatal(err)
 	}
 	p, err := prepared.Find(t.Context(), w.pool, w.schema, order.EventID)
@@ -140,8 +150,10 @@ func TestWhatWasTakenIsNotTakenBack(t *testing.T) {
 	if err := r.settle(t.Context(), p); !errors.Is(err, errSilence) {
 		t.Errorf("the recovery said %v", err)
 	}
-	err = slow.withdraw(t.Context(), slow.Name(order.EventID), order, bus.ErrUnavailable)
-	if orders, doubts := w.left(t, order); !errors.Is(err, prepared.ErrInDoubt) || orders != 0 || doubts != 1 {
+	err = slow.withdraw(t.Context(), slow.Name(order.EventID), order,
+		bus.ErrUnavailable)
+	if orders, doubts := w.left(t, order); !errors.Is(err, prepared.ErrInDoubt) ||
+		orders != 0 || doubts != 1 {
 		t.Errorf("%v; %d rows, %d in doubt, want one in doubt", err, orders, doubts)
 	}
 }
