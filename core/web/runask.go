@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -74,19 +73,6 @@ func (s *server) specOf(c *gin.Context) (lab.Spec, *problem) {
 		return spec, p
 	}
 	return spec, nil
-}
-
-// outageOf is how long an outage is to last at least; 0 where nothing is said.
-func outageOf(in input) (time.Duration, *problem) {
-	text, given := in.str("outage")
-	if !given {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > lab.MaxOutage {
-		return 0, invalid(fieldError{"outage", fmt.Sprintf("must be a duration like 30s, at most %v", lab.MaxOutage)})
-	}
-	return d, nil
 }
 
 func (s *server) noRun(c *gin.Context, spec lab.Spec, err error) *problem {
