@@ -55,10 +55,11 @@ func (r *run) removeTraces(ctx context.Context) error {
 		return nil
 	}
 	defer r.closePool()
-	if _, err := r.pool.Exec(ctx, forgetTraces, r.schema); err != nil {
+	if err := dropAll(ctx, r.pool, r.schema); err != nil {
 		return err
 	}
-	return dropAll(ctx, r.pool, r.schema)
+	_, err := r.pool.Exec(ctx, forgetTraces, r.schema) // last: what is still there stays noted
+	return err
 }
 
 func (r *run) closePool() {

@@ -25,13 +25,15 @@ func (r *run) prepare(ctx context.Context, url string) (err error) {
 	if r.lock, err = takeLock(ctx, r.lab.DatabaseURL, r.schema); err != nil {
 		return err
 	}
+	// Before anything is noted or made: the pool is what removes it, at whatever moment
+	// the run is broken off. Opening it connects to nothing.
+	if r.pool, err = pg.Open(r.lab.DatabaseURL, r.schema, pg.Options{MaxConns: 2, AppName: r.schema + " lab"}); err != nil {
+		return err
+	}
 	if err := remember(ctx, r.lock.conn, r.schema, r.spec.Bus, r.chapter.Topic); err != nil {
 		return err
 	}
 	if err := pg.MigrateChapter(ctx, r.lab.DatabaseURL, r.schema, r.chapter.Number); err != nil {
-		return err
-	}
-	if r.pool, err = pg.Open(r.lab.DatabaseURL, r.schema, pg.Options{MaxConns: 2, AppName: r.schema + " lab"}); err != nil {
 		return err
 	}
 	if err := r.prepareVariant(ctx); err != nil {
