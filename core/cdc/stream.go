@@ -168,7 +168,8 @@ func (s *stream) report(ctx context.Context) {
 		due := s.sent != s.confirmed.Load() || time.Since(s.sentAt) > s.term/4
 		s.sending.Unlock()
 		if due && s.send() != nil {
-			return // read meets the same connection, and says why
+			_ = s.conn.Conn().Close() // read meets the same connection, and says why
+			return
 		}
 	}
 }
