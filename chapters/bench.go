@@ -192,18 +192,3 @@ func unlessClean(wrong int) error {
 	}
 	return nil
 }
-
-// durability says what an acknowledgement was worth in this run.
-func (o *benchOptions) durability(postgres string) string {
-	broker := map[string]string{
-		"rabbitmq": "durable queue, persistent, mandatory, publisher confirms",
-		"kafka":    "acks=all",
-		"nats":     "JetStream file storage, PubAck",
-		"redis":    "XADD reply, the server's own append-only setting",
-		inMemory:   "none: the broker is this process",
-	}[o.Bus]
-	if o.classic {
-		broker = "classic queue: " + broker
-	}
-	return broker + "; PostgreSQL " + postgres
-}

@@ -66,3 +66,18 @@ func (l *benchLines) window(w measure.Window) error {
 func (l *benchLines) produced(p measure.Produced) error {
 	return l.line(p, "%7d  %-34s %9.0f %8.2f %9.2f %9.2f %12.2f", p.Clients, p.Form, p.OrdersPerSecond, p.OfOrdersOnly, p.P50, p.P99, p.AddedP50)
 }
+
+// durability says what an acknowledgement was worth in this run.
+func (o *benchOptions) durability(postgres string) string {
+	broker := map[string]string{
+		"rabbitmq": "durable queue, persistent, mandatory, publisher confirms",
+		"kafka":    "acks=all",
+		"nats":     "JetStream file storage, PubAck",
+		"redis":    "XADD reply, the server's own append-only setting",
+		inMemory:   "none: the broker is this process",
+	}[o.Bus]
+	if o.classic {
+		broker = "classic queue: " + broker
+	}
+	return broker + "; PostgreSQL " + postgres
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 )
 
@@ -39,7 +40,7 @@ func (r *Relay) claim(ctx context.Context, w Want) claimed {
 			break
 		}
 		r.counts.claimRetries.Add(1)
-		sleep(ctx, Backoff{Base: claimPause, Jitter: 0.5}.Delay(try))
+		bus.Pause(ctx, Backoff{Base: claimPause, Jitter: 0.5}.Delay(try))
 	}
 	c.full, c.took = len(c.rows) == w.Limit, time.Since(c.at)
 	if c.err != nil {
@@ -166,16 +167,4 @@ func (r *Relay) databaseFailed(err error) {
 func again(err error) bool {
 	var said *pgconn.PgError
 	return errors.As(err, &said) && (said.Code == "40001" || said.Code == "40P01")
-}
-
-// sleep waits; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/checkpoint"
 )
 
@@ -35,7 +36,7 @@ func (r *Relay) settle(ctx context.Context, p published, tries int) settled {
 			return s
 		}
 		r.counts.dbErrors.Add(1)
-		sleep(ctx, r.cfg.Probe.Delay(try))
+		bus.Pause(ctx, r.cfg.Probe.Delay(try))
 	}
 	s.err = errors.Join(stepErr, r.reachMarked(ctx, plan.Sent))
 	return s

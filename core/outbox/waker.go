@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"outboxplayground/core/bus"
 )
 
 // WakerConfig says where a Waker listens.
@@ -99,7 +101,7 @@ func (w *Waker) Run(ctx context.Context) error {
 		}
 		w.cfg.Log.WarnContext(ctx, "outbox: not listening, polling goes on",
 			"channel", w.cfg.Channel, "in_a_row", failures, "next", next.Round(time.Millisecond), "error", err)
-		sleep(ctx, next)
+		bus.Pause(ctx, next)
 	}
 	return nil
 }
