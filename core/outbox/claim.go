@@ -58,17 +58,35 @@ func (r *Relay) claim(ctx context.Context, w Want) claimed {
 // once more, which every consumer has to expect anyway. What is written down after a
 // publish does wait, and takes the claim to the disk with it (PostgreSQL manual,
 // "Asynchronous Commit").
-const beginClaiming = `
+const claimSettings = `
 SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL synchronous_commit = off`
+
+// claiming begins the transaction of a claim: a pool in one round trip, what has only
+// Begin in two.
+type claiming struct{ db DB }
+
+func (c claiming) Begin(ctx context.Context) (pgx.Tx, error) {
+	type pool interface {
+		BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
+	}
+	if p, ok := c.db.(pool); ok {
+		return p.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN;" + claimSettings})
+	}
+	tx, err := c.db.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, claimSettings); err != nil {
+		return nil, errors.Join(err, tx.Rollback(ctx))
+	}
+	return tx, nil
+}
 
 func (r *Relay) claimOnce(ctx context.Context, w Want) (rows []Entry, idle bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	err = pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, beginClaiming); err != nil {
-			return err
-		}
+	err = pgx.BeginFunc(ctx, claiming{r.db}, func(tx pgx.Tx) error {
 		if r.cfg.Gate != nil {
 			if open, err := r.cfg.Gate(ctx, tx); err != nil || !open {
 				return err

@@ -169,12 +169,16 @@ type flaky struct {
 }
 
 func (f flaky) Begin(ctx context.Context) (pgx.Tx, error) {
+	return f.BeginTx(ctx, pgx.TxOptions{})
+}
+
+func (f flaky) BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error) {
 	if f.begin != nil {
 		if err := f.begin(); err != nil {
 			return nil, err
 		}
 	}
-	return f.Pool.Begin(ctx)
+	return f.Pool.BeginTx(ctx, o)
 }
 
 func (f flaky) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {

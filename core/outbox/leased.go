@@ -41,7 +41,7 @@ const (
 	// worker that is stopped just then holds it, too: the server ends its session, which
 	// frees the bus for the others.
 	oneAtATime = `
-SELECT set_config('idle_in_transaction_session_timeout', '5s', true),
+SELECT set_config('idle_in_transaction_session_timeout', '5s', true), set_config('enable_sort', 'off', true),
 	pg_advisory_xact_lock('outbox_claims'::regclass::oid::int, hashtext($1))`
 
 	// A claim that is being settled at this moment is locked, and counts as living

@@ -239,7 +239,7 @@ func TestClaimsUnderRepeatableRead(t *testing.T) {
 	b := &shoptest.Bus{}
 	var relays []*outbox.Relay
 	for range 4 {
-		relays = append(relays, relay(t, repeatable{pool}, b, outbox.Config{Batch: 5, Poll: 10e6}))
+		relays = append(relays, relay(t, repeatable{pool, pool}, b, outbox.Config{Batch: 5, Poll: 10e6}))
 	}
 	run(t, func() bool { return pending(t, pool) == 0 }, relays...)
 	if n := duplicates(b.Accepted()); n != 0 {
@@ -247,10 +247,14 @@ func TestClaimsUnderRepeatableRead(t *testing.T) {
 	}
 }
 
-type repeatable struct{ *pgxpool.Pool }
+// repeatable is a database of which nothing is known but that it can begin.
+type repeatable struct {
+	outbox.DB
+	pool *pgxpool.Pool
+}
 
 func (r repeatable) Begin(ctx context.Context) (pgx.Tx, error) {
-	return r.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	return r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 }
 
 // A worker that is writing down its result keeps its claim, however late it is: the

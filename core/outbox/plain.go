@@ -31,7 +31,9 @@ FOR UPDATE SKIP LOCKED`
 
 // Claim implements Queue.
 func (Plain) Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error) {
-	return query(ctx, tx, &pgx.Batch{}, plainClaim, w)
+	batch := &pgx.Batch{}
+	batch.Queue(noSort)
+	return query(ctx, tx, batch, plainClaim, w)
 }
 
 // Settle implements Queue. A row that another worker has marked meanwhile is a
@@ -69,7 +71,6 @@ const noSort = `SET LOCAL enable_sort = off`
 
 // query reads claimed rows, in one round trip with what has to come before.
 func query(ctx context.Context, tx pgx.Tx, before *pgx.Batch, sql string, w Want) ([]Entry, error) {
-	before.Queue(noSort)
 	n := before.Len()
 	before.Queue(fmt.Sprintf(sql, w.Limit), w.Bus, w.After, noNull(w.Except))
 	results := tx.SendBatch(ctx, before)
