@@ -39,7 +39,7 @@ func TestAKilledRunLeavesNothingInDoubt(t *testing.T) {
 	}
 	<-p.done
 	eventually(t, 10*time.Second, "the children to end", func() bool { return len(living(t, children)) == 0 })
-	if b.inDoubt(t) != 1 {
+	if b.inDoubt(t) == 0 { // the coordinator may have died between PREPARE and COMMIT of one more
 		t.Error("nothing was left to sweep: this test proves nothing")
 	}
 	eventually(t, 20*time.Second, "the sweep", func() bool { // the database notices the death a moment later
