@@ -126,6 +126,8 @@ func (b *Bus) makeConsumer(ctx context.Context, topic, group string) error {
 
 // Backlog returns how many messages of the stream the group has not acknowledged:
 // waiting and held by consumers, in whatever process. ErrUnavailable when not connected.
+// It compares positions: the server's own count of what waits for a consumer (NumPending)
+// comes some time after it has told the producer that the message is stored.
 func (b *Bus) Backlog(ctx context.Context, topic, group string) (int64, error) {
 	err := checkNames(topic, group)
 	if err == nil {
@@ -136,10 +138,23 @@ func (b *Bus) Backlog(ctx context.Context, topic, group string) (int64, error) {
 	}
 	ctx, cancel := b.life.Bound(ctx)
 	defer cancel()
-	c, err := b.js.Consumer(ctx, b.stream(topic), plainName(group))
+	last, info, err := b.positions(ctx, topic, group)
 	if err != nil {
 		return 0, fmt.Errorf("nats: backlog of %s for %s: %w", topic, group, err)
 	}
-	info := c.CachedInfo()
-	return int64(info.NumPending) + int64(info.NumAckPending), nil
+	waiting := int64(last) - int64(info.Delivered.Stream)
+	return max(waiting, 0) + int64(info.NumAckPending), nil // less than 0: published in between
+}
+
+// positions returns the last position of the stream, and then those of the group.
+func (b *Bus) positions(ctx context.Context, topic, group string) (uint64, *jetstream.ConsumerInfo, error) {
+	s, err := b.js.Stream(ctx, b.stream(topic))
+	if err != nil {
+		return 0, nil, err
+	}
+	c, err := s.Consumer(ctx, plainName(group))
+	if err != nil {
+		return 0, nil, err
+	}
+	return s.CachedInfo().State.LastSeq, c.CachedInfo(), nil
 }

@@ -2,7 +2,6 @@ package cdc
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -45,17 +44,12 @@ func (w *work) mark(ctx context.Context, batch []*item) ([]*item, error) {
 
 const isConfirmed = `SELECT confirmed_flush_lsn >= $2::pg_lsn FROM pg_replication_slots WHERE slot_name = $1`
 
-// errUnheard ends a session whose connection is dead without an error.
-var errUnheard = errors.New("cdc: what was reported has not reached the server for as long as it waits for a reader")
-
 // reachMarked lets the events pass after-mark. A position is reported without an answer,
 // so who wants to hear of that step has to ask; nobody does in production.
 func (w *work) reachMarked(ctx context.Context, upTo pglogrepl.LSN, marked []string) error {
 	if w.cfg.Steps == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.Term, errUnheard)
-	defer cancel()
 	for arrived := false; !arrived; {
 		err := pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
 			return tx.QueryRow(ctx, isConfirmed, w.stream.slot, upTo.String()).Scan(&arrived)
@@ -64,7 +58,7 @@ func (w *work) reachMarked(ctx context.Context, upTo pglogrepl.LSN, marked []str
 			return err
 		}
 		if !arrived && !bus.PauseUntil(ctx, w.stream.failed, 2*time.Millisecond) {
-			return errors.Join(context.Cause(ctx), errStopped)
+			return errStopped // a dead connection fails as well, later
 		}
 	}
 	for _, id := range marked {

@@ -30,7 +30,8 @@ type Config struct {
 	PublishTimeout time.Duration
 	// Term is how long the server waits for a reader that is silent before it gives the
 	// slot to another one: wal_sender_timeout of this connection. A reader that waits
-	// for its broker is not silent. Default: 30 s.
+	// for its broker is not silent. A server that is silent for twice as long is given
+	// up, and the slot read on another connection. Default: 30 s.
 	Term time.Duration
 	// Gate is asked in a transaction before a batch is taken in hand. Default: always.
 	Gate func(ctx context.Context, tx pgx.Tx) (bool, error)

@@ -27,7 +27,7 @@ type stream struct {
 	confirmed atomic.Uint64 // what is to be reported: everything before is published
 	sending   sync.Mutex    // guards writes to conn, and what follows
 	sent      uint64
-	sentAt    time.Time
+	askedAt   time.Time
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -94,11 +94,14 @@ func (s *stream) close() {
 	_ = s.conn.Close(ctx)
 }
 
+// errUnheard ends the session of a connection that is dead without an error.
+var errUnheard = errors.New("cdc: nothing came from the server for twice as long as it waits for a silent reader")
+
 // read receives until the connection or ctx ends. It never waits for a broker, but for
 // room among the items: report keeps the connection alive meanwhile.
 func (s *stream) read(ctx context.Context) error {
 	for {
-		m, err := s.conn.ReceiveMessage(ctx)
+		m, err := s.receive(ctx)
 		if err != nil {
 			return fmt.Errorf("cdc: %w", err)
 		}
@@ -113,6 +116,19 @@ func (s *stream) read(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// receive waits for twice the term and no longer: report asks the server to speak more
+// often, and after one term the server has given the slot free. Who waits on reads for
+// as long as the operating system holds a dead connection to be alive, which can be hours.
+func (s *stream) receive(ctx context.Context) (pgproto3.BackendMessage, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*s.term, errUnheard)
+	defer cancel()
+	m, err := s.conn.ReceiveMessage(ctx)
+	if err != nil && context.Cause(ctx) == errUnheard {
+		err = errUnheard
+	}
+	return m, err
 }
 
 func (s *stream) data(ctx context.Context, data []byte) error {
@@ -165,7 +181,7 @@ func (s *stream) report(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.sending.Lock()
-		due := s.sent != s.confirmed.Load() || time.Since(s.sentAt) > s.term/4
+		due := s.sent != s.confirmed.Load() || time.Since(s.askedAt) > s.term/4
 		s.sending.Unlock()
 		if due && s.send() != nil {
 			_ = s.conn.Conn().Close() // read meets the same connection, and says why
@@ -174,18 +190,22 @@ func (s *stream) report(ctx context.Context) {
 	}
 }
 
-// send reports the position now. Before the first one it only says that we are alive.
+// send reports the position now, and asks for an answer when none was asked for lately.
+// Before the first position it only says that we are alive.
 func (s *stream) send() error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	at := s.confirmed.Load()
+	at, ask := s.confirmed.Load(), time.Since(s.askedAt) > s.term/4
 	_ = s.conn.Conn().SetWriteDeadline(time.Now().Add(s.term)) // a connection that takes no deadline is broken anyway
 	err := pglogrepl.SendStandbyStatusUpdate(context.Background(), s.conn,
-		pglogrepl.StandbyStatusUpdate{WALWritePosition: pglogrepl.LSN(at)})
-	if err == nil {
-		s.sent, s.sentAt = at, time.Now()
+		pglogrepl.StandbyStatusUpdate{WALWritePosition: pglogrepl.LSN(at), ReplyRequested: ask})
+	if err != nil {
+		return err
 	}
-	return err
+	if s.sent = at; ask {
+		s.askedAt = time.Now()
+	}
+	return nil
 }
 
 // confirm notes that everything before a position is published. It never goes back.
