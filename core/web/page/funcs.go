@@ -24,12 +24,13 @@ import (
 //	pairs K V …      a map, for templates that take more than one value
 func (p *Pages) funcs(l Lang) template.FuncMap {
 	because, calls := newReasons(p.words, l, whyPrefix), newReasons(p.words, l, nextPrefix)
+	inTicks := regexp.MustCompile("`([^`]+)`")
 	return template.FuncMap{
 		"why":     func(why string) template.HTML { return because.say(l, why) },
 		"label":   func(label string) template.HTML { return calls.say(l, label) },
 		"t":       func(key string, args ...any) (template.HTML, error) { return p.words.say(l, key, args...) },
 		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
-		"trcode":  func(t lab.Text) template.HTML { return ticked(mark(l, t)) },
+		"trcode":  func(t lab.Text) template.HTML { return ticked(inTicks, mark(l, t)) },
 		"asset":   p.assets.url,
 		"outcome": func(word string, n ...any) (template.HTML, error) { return p.outcome(l, word, n...) },
 		"shapes":  defined,
@@ -39,9 +40,9 @@ func (p *Pages) funcs(l Lang) template.FuncMap {
 	}
 }
 
-// ticked shows what stands in backticks as code.
-func ticked(text template.HTML) template.HTML {
-	return template.HTML(regexp.MustCompile("`([^`]+)`").ReplaceAllString(string(text), "<code>$1</code>"))
+// ticked shows what the pattern caught, which is what stands in backticks, as code.
+func ticked(inTicks *regexp.Regexp, text template.HTML) template.HTML {
+	return template.HTML(inTicks.ReplaceAllString(string(text), "<code>$1</code>"))
 }
 
 // outcome writes what became of an event, or of so many of them.

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"html/template"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -145,8 +146,9 @@ func TestOutcomesHaveAShapeAndAWord(t *testing.T) {
 }
 
 func TestTicksAreCode(t *testing.T) {
-	text := mark(English, lab.Text{En: "run `bench <x>` & then `y`, or ` alone"})
-	if got, want := string(ticked(text)), "run <code>bench &lt;x&gt;</code> &amp; then <code>y</code>, or ` alone"; got != want {
+	trcode := made(t).funcs(English)["trcode"].(func(lab.Text) template.HTML)
+	text := lab.Text{En: "run `bench <x>` & then `y`, or ` alone"}
+	if got, want := string(trcode(text)), "run <code>bench &lt;x&gt;</code> &amp; then <code>y</code>, or ` alone"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
