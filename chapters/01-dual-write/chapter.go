@@ -16,7 +16,10 @@ func Chapter() lab.Chapter {
 	return lab.Chapter{
 		Number: 1,
 		Slug:   "dual-write",
-		Title:  lab.Text{En: "Two writes, nothing between them", ZhTW: "寫兩個地方，中間什麼都沒有"},
+		Title: lab.Text{
+			En:   "Two writes, nothing between them",
+			ZhTW: "寫兩個地方，中間什麼都沒有",
+		},
 		Question: lab.Text{
 			En: "47 orders, and the broker restarts in " +
 				"the middle. How many emails are sent?",

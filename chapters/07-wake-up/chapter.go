@@ -44,7 +44,8 @@ func Chapter() lab.Chapter {
 			Note: lab.Text{
 				En: "a trigger notifies with the commit; " +
 					"the relay listens, and looks every 5 s all the same",
-				ZhTW: "commit 時由 trigger 發出 NOTIFY；relay LISTEN，但每 5 秒還是自己看一次",
+				ZhTW: "commit 時由 trigger 發出 NOTIFY；relay LISTEN，" +
+					"但每 5 秒還是自己看一次",
 			},
 			Declared: declared(),
 			Producer: producer,

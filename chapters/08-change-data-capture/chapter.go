@@ -25,7 +25,8 @@ func Chapter() lab.Chapter {
 		Question: lab.Text{
 			En: "The database logs every insert anyway. " +
 				"Why ask the table at all, and who remembers what was sent?",
-			ZhTW: "每個 INSERT 資料庫本來就會寫進 log，何必再去問那張表？送到哪了，又是誰記得？",
+			ZhTW: "每個 INSERT 資料庫本來就會寫進 log，" +
+				"何必再去問那張表？送到哪了，又是誰記得？",
 		},
 		Topic:       Topic,
 		Outbox:      true,

@@ -28,7 +28,8 @@ func Chapter() lab.Chapter {
 		Question: lab.Text{
 			En: "The order is prepared, its event is sent, " +
 				"and the coordinator dies. Who knows whether to commit?",
-			ZhTW: "訂單已經 prepare，event 也送出了，這時 coordinator 掛掉。該 commit 還是 rollback，誰知道？",
+			ZhTW: "訂單已經 prepare，event 也送出了，這時 coordinator 掛掉。" +
+				"該 commit 還是 rollback，誰知道？",
 		},
 		Topic:        Topic,
 		DeadLetters:  true,
@@ -68,7 +69,8 @@ func twoPhase() lab.Variant {
 		Note: lab.Text{
 			En: "PREPARE TRANSACTION, publish, COMMIT PREPARED; " +
 				"what is left in doubt waits for a person",
-			ZhTW: "PREPARE TRANSACTION、publish、COMMIT PREPARED；懸而未決的 transaction 等人來處理",
+			ZhTW: "PREPARE TRANSACTION、publish、COMMIT PREPARED；" +
+				"懸而未決的 transaction 等人來處理",
 		},
 		Declared: declared("phantom", "stuck"),
 		Prepare:  enabled,
