@@ -97,7 +97,9 @@ func chapterOff(ch lab.Chapter, why error) *problem {
 	if ch.Needs.En != "" {
 		fix = "it needs " + ch.Needs.En + "; " + fix
 	}
-	return newProblem(http.StatusServiceUnavailable, "chapter_off", why.Error(), fix)
+	p := newProblem(http.StatusServiceUnavailable, "chapter_off", why.Error(), fix)
+	p.Texts = []lab.Text{ch.Needs}
+	return p
 }
 
 func busStarting(b lab.BusInfo) *problem {

@@ -70,7 +70,9 @@ func (s *server) measureClaim(c *gin.Context) {
 	case claim.Measure != nil:
 		s.measureNow(c, claim)
 	case len(claim.Cells) == 0:
-		fail(c, newProblem(http.StatusUnprocessableEntity, "not_measurable", "nothing here measures this claim", claim.How.En))
+		p := newProblem(http.StatusUnprocessableEntity, "not_measurable", "nothing here measures this claim", claim.How.En)
+		p.Texts = []lab.Text{claim.How}
+		fail(c, p)
 	default:
 		if !given {
 			busName = ""

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"outboxplayground/core/lab"
 	"outboxplayground/core/web/page"
 )
 
@@ -27,6 +28,8 @@ type problem struct {
 	Next    []next       `json:"next,omitempty"`
 
 	retryAfter string // seconds, for the header
+	// Texts are those within Detail and Fix that both languages have.
+	Texts []lab.Text `json:"-"`
 	// Run is the one whose page a reader should see; "" is none.
 	Run string `json:"-"`
 }

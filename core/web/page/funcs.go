@@ -17,6 +17,8 @@ import (
 //	asset NAME       the address of a static file
 //	why TEXT         a reason of the audit in the reader's language
 //	label TEXT       the label of a call in the reader's language
+//	problem CODE TEXT TEXTS  what a problem says in the reader's language; TEXTS may stand in it
+//	field TEXT       the same about one field
 //	outcome WORD     the sign and the word of an outcome
 //	outcome WORD N   the same with a count
 //	shapes           the shapes that a strip refers to, once a page
@@ -24,10 +26,15 @@ import (
 //	pairs K V …      a map, for templates that take more than one value
 func (p *Pages) funcs(l Lang) template.FuncMap {
 	because, calls := newReasons(p.words, l, whyPrefix), newReasons(p.words, l, nextPrefix)
+	told := newProblems(p.words, l)
 	inTicks := regexp.MustCompile("`([^`]+)`")
 	return template.FuncMap{
-		"why":     func(why string) template.HTML { return because.say(l, why) },
-		"label":   func(label string) template.HTML { return calls.say(l, label) },
+		"why":   func(why string) template.HTML { return because.say(l, why) },
+		"label": func(label string) template.HTML { return calls.say(l, label) },
+		"problem": func(code, text string, known []lab.Text) template.HTML {
+			return told.said(l, told.byCode[code], text, known)
+		},
+		"field":   func(text string) template.HTML { return told.said(l, told.fields, text, nil) },
 		"t":       func(key string, args ...any) (template.HTML, error) { return p.words.say(l, key, args...) },
 		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
 		"trcode":  func(t lab.Text) template.HTML { return ticked(inTicks, mark(l, t)) },

@@ -1,9 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -25,6 +27,8 @@ const (
 	nextPrefix = "next."
 )
 
+// newReasons reads those whose keys begin with prefix. The longest English sentence
+// comes first: where two of them fit, it says more.
 func newReasons(all words, l Lang, prefix string) reasons {
 	var r reasons
 	for key, text := range all {
@@ -32,9 +36,13 @@ func newReasons(all words, l Lang, prefix string) reasons {
 			continue
 		}
 		said, _ := l.Pick(text)
-		pattern := strings.ReplaceAll(regexp.QuoteMeta(text.En), "%s", "(.+?)")
-		r.all = append(r.all, reason{regexp.MustCompile("^" + pattern + "$"), said})
+		pattern := strings.ReplaceAll(regexp.QuoteMeta(text.En), "%s", "(.*?)")
+		r.all = append(r.all, reason{regexp.MustCompile("(?s)^" + pattern + "$"), said})
 	}
+	slices.SortFunc(r.all, func(a, b reason) int {
+		x, y := a.pattern.String(), b.pattern.String()
+		return cmp.Or(cmp.Compare(len(y), len(x)), cmp.Compare(x, y))
+	})
 	return r
 }
 
@@ -47,24 +55,41 @@ func (r reasons) say(l Lang, why string) template.HTML {
 	for i, part := range parts {
 		said, ok := r.one(part)
 		if !ok {
-			return template.HTML(`<span lang="en">` + template.HTMLEscapeString(why) + `</span>`)
+			return inEnglish(why)
 		}
 		parts[i] = said
 	}
 	return Escaped(strings.Join(parts, "；"))
 }
 
+// inEnglish marks what has no translation.
+func inEnglish(text string) template.HTML {
+	return `<span lang="en">` + Escaped(text) + `</span>`
+}
+
 func (r reasons) one(part string) (string, bool) {
+	said, caught, ok := r.match(part)
+	return fill(said, caught), ok
+}
+
+// match finds the sentence that a part is, and what differs from case to case in it.
+func (r reasons) match(part string) (said string, caught []string, ok bool) {
 	for _, known := range r.all {
-		caught := known.pattern.FindStringSubmatch(part)
-		if caught == nil {
-			continue
+		if caught := known.pattern.FindStringSubmatch(part); caught != nil {
+			return known.said, caught[1:], true
 		}
-		args := make([]any, len(caught)-1)
-		for i := range args {
-			args[i] = caught[i+1]
-		}
-		return fmt.Sprintf(known.said, args...), true
 	}
-	return "", false
+	return "", nil, false
+}
+
+// fill puts into a sentence what differs. One without it may have a % of its own.
+func fill(said string, caught []string) string {
+	if len(caught) == 0 {
+		return said
+	}
+	args := make([]any, len(caught))
+	for i := range caught {
+		args[i] = caught[i]
+	}
+	return fmt.Sprintf(said, args...)
 }
