@@ -34,8 +34,11 @@ func (s *server) showEvent(c *gin.Context, a *trailAnswer, report *lab.Report, e
 		reply(c, http.StatusOK, a)
 		return
 	}
-	d := &eventPage{Trail: a.Trail, Done: confirmedIn(c, a.Chapter), Next: a.Next, Run: report, Fate: picture.Fate(lab.EventTrail{Trail: a.Trail})}
+	d := &eventPage{Trail: a.Trail, Next: a.Next, Run: report, Fate: picture.Fate(lab.EventTrail{Trail: a.Trail})}
 	d.Chapter, _ = s.live.Chapter(a.Chapter)
+	if done := confirmedIn(c, a.Chapter); done != nil && done.EventID == a.EventID {
+		d.Done = done
+	}
 	v := page.View{Title: s.say(c, "event.title"), Nav: "", Data: d, Wide: true}
 	switch {
 	case event != nil:

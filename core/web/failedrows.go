@@ -138,7 +138,8 @@ func (s *server) retryRow(c *gin.Context) {
 	case err != nil:
 		fail(c, s.failed(c, err))
 	case wantsPage(c):
-		back(c, "/chapters/"+itoa(ch.Number), row.EventID)
+		confirm(c, confirmed{Chapter: ch.Number, EventID: row.EventID})
+		back(c, "/chapters/"+itoa(ch.Number))
 	default:
 		reply(c, http.StatusAccepted, &retryAnswer{row, ch.Number, []next{{"what becomes of it",
 			curl(c, http.MethodGet, "/audit/event/"+row.EventID, "chapter", strconv.Itoa(ch.Number))}}})

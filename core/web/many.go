@@ -65,7 +65,8 @@ func (s *server) retryRows(c *gin.Context) {
 		return
 	}
 	if wantsPage(c) {
-		back(c, "/chapters/"+itoa(ch.Number), strconv.FormatInt(n, 10))
+		confirm(c, confirmed{Chapter: ch.Number, N: n})
+		back(c, "/chapters/"+itoa(ch.Number))
 		return
 	}
 	reply(c, http.StatusAccepted, &manyAnswer{Chapter: ch.Number, Count: n, what: "rows pending again", Next: []next{{"what becomes of them",

@@ -138,18 +138,11 @@ func isOwnPath(to string) bool {
 		strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") && !strings.ContainsAny(to, "\\\r\n\t")
 }
 
-// back sends a browser to where its form stood, or else to the given page. done, where
-// it is given, names what was done, for the page to confirm.
-func back(c *gin.Context, otherwise string, done ...string) {
+// back sends a browser to where its form stood, or else to the given page.
+func back(c *gin.Context, otherwise string) {
 	u, err := url.Parse(c.GetHeader("Referer"))
 	if err == nil && strings.EqualFold(u.Host, c.Request.Host) && isOwnPath(u.RequestURI()) {
 		otherwise = u.RequestURI()
-	}
-	if to, err := url.Parse(otherwise); err == nil && len(done) > 0 {
-		query := to.Query()
-		query.Set(doneParam, done[0])
-		to.RawQuery = query.Encode()
-		otherwise = to.RequestURI()
 	}
 	if strings.HasPrefix(otherwise, "/chapters/") {
 		otherwise += "#hands" // where the forms of a chapter's page stand

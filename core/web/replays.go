@@ -47,18 +47,19 @@ func (s *server) replayLetter(c *gin.Context) {
 	case err != nil:
 		fail(c, s.failed(c, err))
 	case wantsPage(c):
-		back(c, "/admin/dead-letters?chapter="+chapter, s.eventOfLetter(c, ch, id))
+		confirm(c, confirmed{Chapter: ch.Number, EventID: s.eventOfLetter(c, ch, id), N: 1})
+		back(c, "/admin/dead-letters?chapter="+chapter)
 	default:
 		reply(c, http.StatusAccepted, &replayAnswer{id, ch.Number, inbox.Requested, []next{{"what becomes of it",
 			curl(c, http.MethodGet, "/admin/dead-letters", "chapter", chapter, "after", strconv.FormatInt(id-1, 10), "limit", "1")}}})
 	}
 }
 
-// eventOfLetter is the event that a dead letter is about; "1" where it names none.
+// eventOfLetter is the event that a dead letter is about; "" where it names none.
 func (s *server) eventOfLetter(c *gin.Context, ch lab.Chapter, id int64) string {
 	letters, err := inbox.Letters(c.Request.Context(), s.live.DB(ch.Number), inbox.Filter{After: id - 1, Limit: 1})
 	if err != nil || len(letters) == 0 || letters[0].EventID == nil {
-		return "1"
+		return ""
 	}
 	return *letters[0].EventID
 }
@@ -97,7 +98,8 @@ func (s *server) replayLetters(c *gin.Context) {
 		return
 	}
 	if wantsPage(c) {
-		back(c, "/admin/dead-letters?chapter="+strconv.Itoa(ch.Number), strconv.FormatInt(n, 10))
+		confirm(c, confirmed{Chapter: ch.Number, N: n})
+		back(c, "/admin/dead-letters?chapter="+strconv.Itoa(ch.Number))
 		return
 	}
 	reply(c, http.StatusAccepted, &manyAnswer{Chapter: ch.Number, Count: n, what: "replays asked for", Next: []next{{"what becomes of them",
