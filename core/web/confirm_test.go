@@ -41,9 +41,9 @@ func TestGivingBackIsConfirmed(t *testing.T) {
 			t.Errorf("a second page would say it again: %v", a.header)
 		}
 	}
-	to, event, cookie := give("/admin/outbox/ID/retry", "/chapters/3")
+	_, event, cookie := give("/admin/outbox/ID/retry", "/chapters/3")
 	has(t, p.page("/audit/event/"+event+"?chapter=3", 200, "Cookie", cookie), "Given back.")
-	to, _, cookie = give("/admin/outbox/retry", "/admin/outbox/failed?chapter=3")
+	to, _, cookie := give("/admin/outbox/retry", "/admin/outbox/failed?chapter=3")
 	has(t, p.page(to.RequestURI(), 200, "Cookie", cookie), "Given back: 1.", `href="/metrics?chapter=3"`)
 }
 
