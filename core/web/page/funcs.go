@@ -19,6 +19,8 @@ import (
 //	label TEXT       the label of a call in the reader's language
 //	problem CODE TEXT TEXTS  what a problem says in the reader's language; TEXTS may stand in it
 //	field TEXT       the same about one field
+//	unpublished TEXT why a publish failed, in words, from the text stored with its row
+//	unhandled TEXT   the same for a dead letter and its reason
 //	outcome WORD     the sign and the word of an outcome
 //	outcome WORD N   the same with a count
 //	shapes           the shapes that a strip refers to, once a page
@@ -34,7 +36,13 @@ func (p *Pages) funcs(l Lang) template.FuncMap {
 		"problem": func(code, text string, known []lab.Text) template.HTML {
 			return told.said(l, told.byCode[code], text, known)
 		},
-		"field":   func(text string) template.HTML { return told.said(l, told.fields, text, nil) },
+		"field": func(text string) template.HTML { return told.said(l, told.fields, text, nil) },
+		"unpublished": func(text string) (template.HTML, error) {
+			return p.words.say(l, "failure.publish."+publishClass(text).String())
+		},
+		"unhandled": func(text string) (template.HTML, error) {
+			return p.words.say(l, "failure.handling."+handlingClass(text))
+		},
 		"t":       func(key string, args ...any) (template.HTML, error) { return p.words.say(l, key, args...) },
 		"tr":      func(t lab.Text) template.HTML { return mark(l, t) },
 		"trcode":  func(t lab.Text) template.HTML { return ticked(inTicks, mark(l, t)) },
