@@ -89,11 +89,15 @@ func (q Leased) Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error) {
 }
 
 const (
-	// The usual case in one statement: everything was sent, the claim is over.
+	// The usual case in one statement: everything was sent, the claims are over. Of the
+	// rows $1 those are marked whose token, at the same place in $2, was still there. They
+	// are put together first: to join the two lists with the table costs a seventh more.
 	leasedSent = `
-WITH mine AS (DELETE FROM outbox_claims WHERE token = $2 RETURNING token)
+WITH mine AS (DELETE FROM outbox_claims WHERE token = ANY ($2) RETURNING token)
 UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
-WHERE id = ANY ($1) AND status || '' = 'pending' AND EXISTS (SELECT FROM mine)`
+WHERE status || '' = 'pending' AND id = ANY (ARRAY(
+	SELECT id FROM unnest($1::bigint[], $2::bigint[]) AS e (id, token)
+	WHERE token IN (SELECT token FROM mine)))`
 
 	endClaim  = `DELETE FROM outbox_claims WHERE token = $1`
 	holdClaim = `SELECT FROM outbox_claims WHERE token = $1 FOR UPDATE`
@@ -103,15 +107,15 @@ WHERE id = ANY ($1) AND status || '' = 'pending' AND EXISTS (SELECT FROM mine)`
 // it ends by that: the lock on the claim keeps the next worker away until the rows
 // are written.
 func (q Leased) Settle(ctx context.Context, db DB, s Settlement) (conflicts int, err error) {
-	if s.rows() == len(s.Sent) && !s.Partial {
-		return task{leasedSent, []any{ids(s.Sent), s.Token}, len(s.Sent)}.do(ctx, db)
+	if s.plain() {
+		return task{leasedSent, []any{ids(s.Sent), tokens(s.Sent)}, len(s.Sent)}.do(ctx, db)
 	}
 	fence := endClaim
 	if s.Partial {
 		fence = holdClaim
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		held, err := tx.Exec(ctx, fence, s.Token)
+		held, err := tx.Exec(ctx, fence, s.token())
 		if conflicts = s.rows(); err != nil || held.RowsAffected() == 0 {
 			return err
 		}

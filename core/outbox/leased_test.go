@@ -75,19 +75,19 @@ func TestTheFence(t *testing.T) {
 	mark := func(e outbox.Entry) []outbox.Mark { return []outbox.Mark{{Entry: e, Error: "zombie"}} }
 	zombies := map[string]func(e outbox.Entry) outbox.Settlement{
 		"sent": func(e outbox.Entry) outbox.Settlement {
-			return outbox.Settlement{Token: e.Token, Sent: []outbox.Entry{e}}
+			return outbox.Settlement{Sent: []outbox.Entry{e}}
 		},
-		"deferred": func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: e.Token, Deferred: mark(e)} },
-		"retried":  func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: e.Token, Retried: mark(e)} },
-		"parked":   func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: e.Token, Parked: mark(e)} },
+		"deferred": func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Deferred: mark(e)} },
+		"retried":  func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Retried: mark(e)} },
+		"parked":   func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Parked: mark(e)} },
 	}
 	next := map[string]func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry){
 		"holds it": func(*testing.T, *pgxpool.Pool, outbox.Entry) {},
 		"sent it": func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry) {
-			settle(t, pool, outbox.Settlement{Token: e.Token, Sent: []outbox.Entry{e}}, 0)
+			settle(t, pool, outbox.Settlement{Sent: []outbox.Entry{e}}, 0)
 		},
 		"parked it": func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry) {
-			settle(t, pool, outbox.Settlement{Token: e.Token, Parked: mark(e)}, 0)
+			settle(t, pool, outbox.Settlement{Parked: mark(e)}, 0)
 		},
 		"gave it back": func(t *testing.T, pool *pgxpool.Pool, e outbox.Entry) {
 			if err := q.Release(t.Context(), pool, []outbox.Entry{e}); err != nil {
@@ -287,15 +287,46 @@ func TestAPartialSettlementKeepsTheClaim(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 5)
 	write(t, pool, "nats", 3)
 	rows := claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 3})
-	settle(t, pool, outbox.Settlement{Token: rows[0].Token, Partial: true, Sent: rows[:1]}, 0)
+	settle(t, pool, outbox.Settlement{Partial: true, Sent: rows[:1]}, 0)
 	if again := claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 3}); len(again) != 0 {
 		t.Errorf("%d rows claimed, which are still in hand", len(again))
 	}
-	settle(t, pool, outbox.Settlement{Token: rows[0].Token, Sent: rows[1:]}, 0)
+	settle(t, pool, outbox.Settlement{Sent: rows[1:]}, 0)
 	if n := with(t, pool, "sent", 0); n != 3 {
 		t.Errorf("%d rows sent, want 3", n)
 	}
-	settle(t, pool, outbox.Settlement{Token: rows[0].Token, Sent: rows}, 3)
+	settle(t, pool, outbox.Settlement{Sent: rows}, 3)
+}
+
+// Several claims are settled in one statement. One that is somebody else's by then keeps
+// its rows out of it, although another claim's range holds them.
+func TestClaimsAreSettledTogether(t *testing.T) {
+	pool, _ := pgtest.Schema(t, 5)
+	write(t, pool, "nats", 6)
+	next := func(n int) []outbox.Entry {
+		return claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: n})
+	}
+	around, lost := next(1), next(2)
+	exec(t, pool, `DELETE FROM outbox_claims WHERE token = $1`, lost[0].Token)
+	mine := next(2)
+	if mine[0].ID != lost[0].ID {
+		t.Fatalf("row %d was claimed, want the lost %d", mine[0].ID, lost[0].ID)
+	}
+	late := next(3)
+	exec(t, pool, `UPDATE outbox_claims SET last_id = $2 WHERE token = $1`, around[0].Token, late[2].ID)
+	settle(t, pool, outbox.Settlement{Sent: slices.Concat(around, lost, late)}, 2)
+	for _, want := range []struct {
+		sql string
+		n   int
+	}{
+		{`SELECT count(*) FROM outbox WHERE status = 'sent'`, 4},
+		{`SELECT count(*) FROM outbox_claims`, 1}, // the one that took over
+	} {
+		if n := pgtest.Count(t, pool, want.sql); n != want.n {
+			t.Errorf("%s: %d, want %d", want.sql, n, want.n)
+		}
+	}
+	settle(t, pool, outbox.Settlement{Sent: mine}, 0)
 }
 
 // A row that becomes due between claimed ones waits for that claim, and no longer.
@@ -308,7 +339,7 @@ func TestARowBetweenClaimedOnesWaits(t *testing.T) {
 	if early := claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 3}); len(rows) != 2 || len(early) != 0 {
 		t.Errorf("%d and %d rows claimed, want 1 and 3, and then none", len(rows), len(early))
 	}
-	settle(t, pool, outbox.Settlement{Token: rows[0].Token, Sent: rows}, 0)
+	settle(t, pool, outbox.Settlement{Sent: rows}, 0)
 	if late := claim(t, pool, outbox.Leased{}, outbox.Want{Bus: "nats", Limit: 3}); len(late) != 1 || late[0].ID != 2 {
 		t.Errorf("%+v claimed, want row 2", late)
 	}

@@ -227,13 +227,14 @@ func TestAHeldSnapshotHardlySlowsTheRelay(t *testing.T) {
 // A settlement finds its rows by their ids, also where the statistics promise next to no
 // pending row: through the partial index it would read every pending one.
 func TestASettlementGoesByID(t *testing.T) {
-	for name, sql := range map[string]string{"plain": outbox.Sent(), "leased": strings.ReplaceAll(outbox.LeasedSent, "$2", "1")} {
+	for name, sql := range map[string]string{"plain": outbox.Sent(), "leased": outbox.LeasedSent} {
 		pool, _ := pgtest.Schema(t, 5)
 		exec(t, pool, `ALTER TABLE outbox SET (autovacuum_enabled = false)`)
 		rows(t, pool, 20_000, 0, "sent")
 		exec(t, pool, `ANALYZE outbox`)
 		rows(t, pool, 5_000, 100, "sent")
-		found, err := pool.Query(t.Context(), `EXPLAIN `+sql, []int64{20_100, 20_200, 20_300, 20_400})
+		args := []any{[]int64{20_100, 20_200, 20_300, 20_400}, []int64{1, 1, 2, 2}}
+		found, err := pool.Query(t.Context(), `EXPLAIN `+sql, args[:1+strings.Count(sql, "unnest")]...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,7 @@ type Queue interface {
 	// the caller's transaction, which is READ COMMITTED.
 	Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error)
 	// Settle writes down what became of the rows of one claim, one statement for
-	// each fate. Rows that are no longer the caller's stay as they are and are
+	// each fate, or marks the rows of several claims, all of which was sent. Rows that are no longer the caller's stay as they are and are
 	// counted as conflicts. Settling twice is harmless.
 	Settle(ctx context.Context, db DB, s Settlement) (conflicts int, err error)
 	// Release gives the rows of one claim back, none of which was published. They are
@@ -41,14 +42,25 @@ type Entry struct {
 	Token    int64 // of the claim; 0 where there is no lease
 }
 
-// Settlement is what became of the rows of one claim.
+// Settlement is what became of the rows of one claim, or of several where that is
+// plain: all was sent.
 type Settlement struct {
-	Token    int64 // of the claim
-	Partial  bool  // some rows of the claim are left out and stay in hand
+	Partial  bool // some rows of the claim are left out and stay in hand
 	Sent     []Entry
 	Deferred []Mark // last_error is noted, nothing else
 	Retried  []Mark
 	Parked   []Mark
+}
+
+// plain: all rows of the claims were sent.
+func (s Settlement) plain() bool { return s.rows() == len(s.Sent) && !s.Partial }
+
+// token is that of the claim, where it is one and has rows.
+func (s Settlement) token() int64 {
+	if len(s.Sent) > 0 {
+		return s.Sent[0].Token
+	}
+	return slices.Concat(s.Deferred, s.Retried, s.Parked)[0].Token
 }
 
 func (s Settlement) rows() int { return len(s.Sent) + len(s.Deferred) + len(s.Retried) + len(s.Parked) }
@@ -133,6 +145,14 @@ func mark(sql string, marks []Mark) task {
 		id[i], attempts[i], text[i], delay[i] = m.ID, int32(m.Attempts), m.Error, m.Delay.Seconds()
 	}
 	return task{sql, []any{id, attempts, text, delay}, n}
+}
+
+func tokens(rows []Entry) []int64 {
+	list := make([]int64, len(rows))
+	for i, r := range rows {
+		list[i] = r.Token
+	}
+	return list
 }
 
 func ids(rows []Entry) []int64 {

@@ -80,9 +80,9 @@ func (r *Relay) Step(ctx context.Context) (Result, error) {
 		return r.nothing(ctx, c)
 	}
 	p := r.publish(ctx, c)
-	s := r.settle(ctx, p, 1)
+	s := r.settle(ctx, []published{p}, 1)
 	r.absorb(s)
-	return p.result(s), s.err
+	return p.result(s[0]), s[0].err
 }
 
 // nothing ends a cycle whose claim brought no row to publish.

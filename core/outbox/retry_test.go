@@ -114,10 +114,10 @@ func TestTheStateMachine(t *testing.T) {
 	one := func(e outbox.Entry) []outbox.Mark { return []outbox.Mark{{Entry: e}} }
 	actions := map[string]func(int64) bool{
 		"retry": retry, "claim": claimIt,
-		"sent":  mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: 7, Sent: []outbox.Entry{e}} }),
-		"park":  mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: 7, Parked: one(e)} }),
-		"again": mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: 7, Retried: one(e)} }),
-		"defer": mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Token: 7, Deferred: one(e)} }),
+		"sent":  mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Sent: []outbox.Entry{e}} }),
+		"park":  mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Parked: one(e)} }),
+		"again": mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Retried: one(e)} }),
+		"defer": mark(func(e outbox.Entry) outbox.Settlement { return outbox.Settlement{Deferred: one(e)} }),
 	}
 	// From pending (leased under token 7, or free) to …; "" is refused.
 	want := map[string]map[string]string{

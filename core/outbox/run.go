@@ -6,12 +6,17 @@ import (
 )
 
 // pipeline is what runs beside a publish: the claim of the next batch, and the
-// settlement of the one before. Each is one goroutine that ends with its one send
+// settlement of those before. Each is one goroutine that ends with its one send
 // into a buffered channel; Run waits for both. A nil channel is nothing under way.
 type pipeline struct {
 	ahead    chan claimed
-	settling chan settled
+	settling chan []settled
+	waiting  []published // for the next settlement
 }
+
+// pile is how many published claims wait for the settlement under way, at most. A
+// worker that is killed then leaves them, and the two at work, to be published again.
+const pile = 4
 
 // Run works until ctx ends and then finishes what it has in hand: what was published
 // is settled, what was not is given back. It begins at once, goes on at once while
@@ -22,7 +27,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer r.mu.Unlock()
 	p := &pipeline{}
 	defer func() {
-		r.collect(p)
+		r.settleAll(ctx, p)
 		r.giveUpAhead(ctx, p)
 	}()
 	if r.cfg.Waker != nil {
@@ -41,7 +46,7 @@ func (r *Relay) cycle(ctx context.Context, p *pipeline) time.Duration {
 	c := r.next(ctx, p)
 	switch {
 	case c.err != nil, len(c.rows) == 0:
-		r.collect(p)
+		r.settleAll(ctx, p)
 		res, _ := r.nothing(ctx, c) // the error is logged and counted already
 		return res.Next
 	case ctx.Err() != nil, ahead && r.stale(c):
@@ -53,13 +58,13 @@ func (r *Relay) cycle(ctx context.Context, p *pipeline) time.Duration {
 		p.ahead = start(func() claimed { return r.claim(ctx, want) })
 	}
 	out := r.publish(ctx, c)
-	r.collect(p)
-	p.settling = start(func() settled { return r.settle(ctx, out, 0) })
+	p.waiting = append(p.waiting, out)
+	r.settleNext(ctx, p)
 	if out.next > 0 && p.ahead != nil {
 		r.giveUpAhead(ctx, p)
 	}
 	if out.slowDown {
-		r.collect(p) // its rows are to be found by the next claim
+		r.settleAll(ctx, p) // its rows are to be found by the next claim
 	}
 	return max(out.next, r.databaseRest())
 }
@@ -85,6 +90,32 @@ func (r *Relay) giveUpAhead(ctx context.Context, p *pipeline) {
 	p.ahead = nil
 	r.landed(c)
 	r.giveBack(ctx, c.rows)
+}
+
+// settleNext starts the settlement of all that waits for one, unless one is under way.
+// That is waited for where too much is waiting.
+func (r *Relay) settleNext(ctx context.Context, p *pipeline) {
+	if len(p.waiting) > pile {
+		r.collect(p)
+	}
+	select {
+	case s := <-p.settling:
+		r.absorb(s)
+		p.settling = nil
+	default:
+	}
+	if p.settling == nil && len(p.waiting) > 0 {
+		now := p.waiting
+		p.waiting = nil
+		p.settling = start(func() []settled { return r.settle(ctx, now, 0) })
+	}
+}
+
+// settleAll waits until nothing is left to be settled.
+func (r *Relay) settleAll(ctx context.Context, p *pipeline) {
+	for r.collect(p); len(p.waiting) > 0; r.collect(p) {
+		r.settleNext(ctx, p)
+	}
 }
 
 // collect waits for the settlement under way.
@@ -126,6 +157,7 @@ func (r *Relay) rest(ctx context.Context, p *pipeline, d time.Duration) {
 		case s := <-p.settling:
 			r.absorb(s)
 			p.settling = nil
+			r.settleNext(ctx, p)
 		}
 	}
 }

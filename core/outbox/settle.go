@@ -12,7 +12,7 @@ import (
 	"outboxplayground/core/checkpoint"
 )
 
-// settled is what was written down of a claim.
+// settled is what was written down in one statement, or one transaction.
 type settled struct {
 	rows      []Entry // no longer in hand
 	plan      Settlement
@@ -20,26 +20,45 @@ type settled struct {
 	err       error
 }
 
-// settle writes down what became of a claim's rows. It tries again while the
-// database is away, at most tries times (0: until ctx ends, and once after that):
-// what the broker said is worth keeping.
-func (r *Relay) settle(ctx context.Context, p published, tries int) settled {
-	plan, stepErr := r.plan(ctx, p)
-	s := settled{rows: p.rows, plan: plan}
+// settle writes down what became of the rows of some claims. Neighbours of which all
+// was sent share one statement, which costs little more than that of one.
+func (r *Relay) settle(ctx context.Context, claims []published, tries int) (all []settled) {
+	for _, p := range claims {
+		plan, err := r.plan(ctx, p)
+		if n := len(all) - 1; n >= 0 && plan.plain() && all[n].plan.plain() {
+			all[n].rows = append(all[n].rows, p.rows...)
+			all[n].plan.Sent = append(all[n].plan.Sent, plan.Sent...)
+			continue
+		}
+		all = append(all, settled{rows: p.rows, plan: plan, err: err})
+	}
+	for i := range all {
+		if i > 0 && all[i-1].err != nil && ctx.Err() != nil {
+			all[i].err = all[i-1].err // no time is left to wait for each of them
+			continue
+		}
+		r.write(ctx, &all[i], tries)
+	}
+	return all
+}
+
+// write carries out one settlement. It tries again while the database is away, at most
+// tries times (0: until ctx ends, and once after that): what the broker said is worth
+// keeping.
+func (r *Relay) write(ctx context.Context, s *settled, tries int) {
 	for try := 1; ; try++ {
-		s.conflicts, s.err = r.settleOnce(ctx, plan)
-		if s.err == nil {
+		var err error
+		if s.conflicts, err = r.settleOnce(ctx, s.plan); err == nil {
 			break
 		}
-		if try == tries || refused(s.err) || ctx.Err() != nil {
-			s.err = errors.Join(stepErr, fmt.Errorf("outbox: settle: %w", s.err))
-			return s
+		if try == tries || refused(err) || ctx.Err() != nil {
+			s.err = errors.Join(s.err, fmt.Errorf("outbox: settle: %w", err))
+			return
 		}
 		r.counts.dbErrors.Add(1)
 		bus.Pause(ctx, r.cfg.Probe.Delay(try))
 	}
-	s.err = errors.Join(stepErr, r.reachMarked(ctx, plan.Sent))
-	return s
+	s.err = errors.Join(s.err, r.reachMarked(ctx, s.plan.Sent))
 }
 
 func (r *Relay) settleOnce(ctx context.Context, plan Settlement) (int, error) {
@@ -54,7 +73,7 @@ func (r *Relay) settleOnce(ctx context.Context, plan Settlement) (int, error) {
 // plan sorts the rows by fate. A row that fails at before-mark is left out: nothing
 // is written down of it.
 func (r *Relay) plan(ctx context.Context, p published) (s Settlement, failed error) {
-	s.Token, s.Sent = p.rows[0].Token, make([]Entry, 0, len(p.rows))
+	s.Sent = make([]Entry, 0, len(p.rows))
 	for i, e := range p.rows {
 		if err := r.cfg.Steps.Reach(ctx, checkpoint.BeforeMark, e.Message.ID); err != nil {
 			failed, s.Partial = errors.Join(failed, err), true
@@ -87,8 +106,14 @@ func (r *Relay) reachMarked(ctx context.Context, sent []Entry) (failed error) {
 	return failed
 }
 
-// absorb takes note of a settlement in the lane.
-func (r *Relay) absorb(s settled) {
+// absorb takes note of settlements in the lane.
+func (r *Relay) absorb(all []settled) {
+	for _, s := range all {
+		r.note(s)
+	}
+}
+
+func (r *Relay) note(s settled) {
 	r.lane.drop(s.rows)
 	if s.err != nil {
 		r.databaseFailed(s.err)
