@@ -70,6 +70,31 @@ func TestAccept(t *testing.T) {
 	}
 }
 
+// The scripts of the pages want JSON, and problems for a reader; who names JSON alone, or
+// everything, gets problems as JSON.
+func TestProblemsForScriptsArePages(t *testing.T) {
+	p := start(t)
+	for accept, want := range map[string]struct{ problem, chapter string }{
+		"application/json, text/html;q=0.5": {"text/html", "application/json"},
+		"application/json":                  {"application/problem+json", "application/json"},
+		"":                                  {"application/problem+json", "application/json"},
+		"*/*":                               {"application/problem+json", "application/json"},
+		"application/json, text/html;q=0.5, */*;q=0.1":                      {"application/problem+json", "application/json"},
+		"application/json, text/html;q=0.5, application/*;q=0.1":            {"application/problem+json", "application/json"},
+		"application/json, application/problem+json, text/html;q=0.5":       {"application/problem+json", "application/json"},
+		"text/plain, text/html;q=0.5":                                       {"application/problem+json", "text/plain"},
+		"text/html, application/json;q=0.9, application/problem+json;q=0.9": {"text/html", "text/html"},
+	} {
+		a := p.want(p.get("/chapters/99", "Accept", accept, "Accept-Language", "zh-TW"), 404)
+		if got := a.header.Get("Content-Type"); !strings.HasPrefix(got, want.problem) || strings.Contains(string(a.body), "沒有「99」這一章") != (want.problem == "text/html") {
+			t.Errorf("Accept %q: a problem is %s: %s", accept, got, a.body)
+		}
+		if got := p.want(p.get("/chapters/1", "Accept", accept), 200).header.Get("Content-Type"); !strings.HasPrefix(got, want.chapter) {
+			t.Errorf("Accept %q: a chapter is %s", accept, got)
+		}
+	}
+}
+
 func TestPrometheus(t *testing.T) {
 	p := start(t)
 	p.post("/demo/chaos/pause-outbox", "")

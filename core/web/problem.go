@@ -52,7 +52,7 @@ func fail(c *gin.Context, p *problem) {
 		c.Header("Retry-After", p.retryAfter)
 	}
 	c.Abort()
-	if s, ok := c.Value(serverKey).(*server); ok && wantsPage(c) {
+	if s, ok := c.Value(serverKey).(*server); ok && (wantsPage(c) || problemAsPage(c.Request)) {
 		s.show(c, p.Status, "problem", page.View{Title: template.HTML(template.HTMLEscapeString(p.Title)), Data: p})
 		return
 	}

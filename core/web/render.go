@@ -65,6 +65,21 @@ func wanted(r *http.Request) face {
 	return best
 }
 
+// problemAsPage tells whether a client that wants JSON names a page, and no other form that
+// a problem has. The scripts of the pages do: what went wrong is for a reader.
+func problemAsPage(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if wanted(r) != asJSON || !strings.Contains(accept, "text/html") {
+		return false
+	}
+	for _, other := range []string{"*/*", "application/*", "application/problem+json"} {
+		if strings.Contains(accept, other) {
+			return false
+		}
+	}
+	return true
+}
+
 func faceOf(kind string, params map[string]string) (face, bool) {
 	switch {
 	case kind == "application/openmetrics-text", kind == "text/plain" && params["version"] != "":

@@ -1,5 +1,7 @@
 // Measures many cells: asks for as many runs as the queue takes, again and again, until
 // nothing is left or somebody stops it, and shows the table as it fills.
+import { parsed, problem, readable } from "./common.js";
+
 const form = document.getElementById("all");
 const stop = document.getElementById("stop");
 const bar = document.getElementById("progress");
@@ -15,7 +17,7 @@ function same(e, old, fresh) {
 }
 
 async function refresh() {
-  const page = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { Accept: "text/html" } })).text(), "text/html");
+  const page = await parsed(await fetch(location.href, { headers: { Accept: "text/html" } }));
   const fresh = page.getElementById("cells");
   const old = document.getElementById("cells");
   const focused = old.contains(document.activeElement) && same(document.activeElement, old, fresh);
@@ -38,13 +40,13 @@ async function measure(body) {
   stop.hidden = bar.hidden = false;
   stop.onclick = () => { stopped = true; };
   while (left > 0 && !stopped) {
-    const answer = await fetch("/audit/guarantees", { method: "POST", body, headers: { Accept: "application/json" } });
-    const told = await answer.json();
+    const answer = await fetch("/audit/guarantees", { method: "POST", body, headers: readable });
     if (answer.status === 202) {
+      const told = await answer.json();
       left = told.left;
       total = Math.max(total, told.runs.length + told.left);
     } else if (answer.status !== 429) {
-      said.textContent = `${told.detail} ${told.fix}`;
+      said.textContent = await problem(answer);
       break;
     }
     for (let i = 0; i < (left > 0 ? Number(answer.headers.get("Retry-After") ?? 6) / 2 : 0) && !stopped; i++) {

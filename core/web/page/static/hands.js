@@ -1,13 +1,25 @@
 // The interactive side of a chapter: an order is watched on its way, an outage counts
 // down. Without this file the forms lead to the event's page and back.
-import { reveal } from "./common.js";
+import { parsed, problem, readable, reveal } from "./common.js";
 
 const place = document.getElementById("place");
 const travel = document.getElementById("travel");
+const english = document.documentElement.lang === "en";
 const live = document.getElementById("live");
 
-// draw writes where the event is, from its trail.
-function draw(trail) {
+// said is the audit's reason in the reader's language: its page has it, JSON is English.
+let known = {};
+async function said(trail) {
+  if (english) return trail.why;
+  if (known.id !== trail.event_id || known.why !== trail.why) {
+    const answer = await fetch(`/audit/event/${trail.event_id}?chapter=${trail.chapter}`, { headers: { Accept: "text/html" } });
+    known = { id: trail.event_id, why: trail.why, text: (await parsed(answer)).querySelector(".lead small")?.textContent ?? trail.why };
+  }
+  return known.text;
+}
+
+// draw writes where the event is, from its trail, and why.
+function draw(trail, why) {
   const steps = [
     ["order", trail.order],
     ...(trail.outbox || place.dataset.outbox ? [["outbox", trail.outbox && trail.outbox.status !== "pending", trail.outbox && trail.outbox.status + (trail.outbox.attempts ? ` ${trail.outbox.attempts}×` : "")]] : []),
@@ -25,10 +37,9 @@ function draw(trail) {
   const end = document.createElement("li");
   const link = document.createElement("a");
   link.href = `/audit/event/${trail.event_id}?chapter=${trail.chapter}`;
-  link.textContent = trail.why;
+  link.textContent = why;
   end.append(link);
   travel.append(end);
-  return trail.why;
 }
 
 // refresh brings the worker's counts and the rows it has given up to what they are now;
@@ -36,20 +47,22 @@ function draw(trail) {
 async function refresh() {
   const response = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (!response.ok) return;
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const page = await parsed(response);
   for (const id of ["worker", "failed"]) {
     const old = document.getElementById(id), fresh = page.getElementById(id);
     if (old && fresh && !old.contains(document.activeElement)) { old.replaceWith(fresh); reveal(fresh); }
   }
 }
 
+function tell(text) { travel.hidden = false; travel.textContent = text; }
+
 // watch asks the audit until the verdict is in, a minute at most.
 async function watch(id, chapter) {
   for (let i = 0; i < 120; i++) {
-    const response = await fetch(`/audit/event/${id}?chapter=${chapter}`, { headers: { Accept: "application/json" } });
-    const trail = await response.json();
-    if (!response.ok) { travel.hidden = false; travel.textContent = `${trail.detail}. ${trail.fix}`; return; }
-    const why = draw(trail);
+    const response = await fetch(`/audit/event/${id}?chapter=${chapter}`, { headers: readable });
+    if (!response.ok) { tell(await problem(response)); return; }
+    const trail = await response.json(), why = await said(trail);
+    draw(trail, why);
     if (trail.valid !== "unknown") { live.textContent = why; refresh(); return; }
     await new Promise((r) => setTimeout(r, 500));
   }
@@ -57,10 +70,11 @@ async function watch(id, chapter) {
 
 place?.addEventListener("submit", async (e) => {
   e.preventDefault();
-  const response = await fetch(place.action, { method: "POST", body: new URLSearchParams(new FormData(place)), headers: { Accept: "application/json" } });
+  const response = await fetch(place.action, { method: "POST", body: new URLSearchParams(new FormData(place)), headers: readable });
+  const wrong = await problem(response);
+  if (wrong) { tell(wrong); return; }
   const answer = await response.json();
-  if (!answer.event_id) { travel.hidden = false; travel.textContent = `${answer.detail}. ${answer.fix}`; return; }
-  if (answer.status !== "committed") { travel.hidden = false; travel.textContent = answer.note ?? answer.detail; return; }
+  if (answer.status !== "committed") { tell(english || answer.status !== "rolled_back" ? answer.note ?? answer.detail : travel.dataset.rolledback); return; }
   refresh();
   watch(answer.event_id, place.dataset.chapter);
 });

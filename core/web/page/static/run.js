@@ -1,5 +1,7 @@
 // Asks for a run, follows it, and puts the verdict into the page. The server writes
 // the verdict; this only fetches it. Without this file the form leads to the run's page.
+import { parsed, problem, readable } from "./common.js";
+
 const form = document.getElementById("experiment");
 const live = document.getElementById("live");
 const own = /^\/(runs|r)\//.test(location.pathname);
@@ -46,7 +48,7 @@ function lasting() {
 async function show(id) {
   const here = own ? location.pathname : location.pathname.replace(/^\/play$/, "/chapters/" + form.elements.chapter.value);
   const address = own ? here : here + "?" + new URLSearchParams({ run: id });
-  const page = new DOMParser().parseFromString(await (await fetch(address, { headers: { Accept: "text/html" } })).text(), "text/html");
+  const page = await parsed(await fetch(address, { headers: { Accept: "text/html" } }));
   const verdict = page.getElementById("verdict");
   const place = document.getElementById("verdict") ?? document.getElementById("result").appendChild(document.createElement("div"));
   place.replaceWith(verdict);
@@ -101,8 +103,8 @@ async function ask(e) {
   for (const b of form.querySelectorAll("button")) b.disabled = true;
   let response, answer;
   try {
-    response = await fetch("/runs", { method: "POST", body, headers: { Accept: "application/json" } });
-    answer = await response.json();
+    response = await fetch("/runs", { method: "POST", body, headers: readable });
+    answer = response.ok ? await response.json() : await problem(response);
   } catch {
     return form.submit(); // the browser says what is wrong with the connection
   }
@@ -110,7 +112,7 @@ async function ask(e) {
     free();
     const note = document.createElement("p");
     note.className = "note";
-    note.textContent = `${answer.detail}. ${answer.fix}`;
+    note.textContent = answer;
     document.getElementById("result").replaceChildren(note);
     return say(note.textContent);
   }
