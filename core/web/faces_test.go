@@ -68,12 +68,13 @@ func TestAccept(t *testing.T) {
 		!strings.Contains(string(a.body), "<h1>Where did the email go?</h1>") {
 		t.Errorf("a browser gets %s", a.body)
 	}
+	problemsForScripts(t, p)
 }
 
-// The scripts of the pages want JSON, and problems for a reader; who names JSON alone, or
+// problemsForScripts: the scripts of the pages want JSON, and problems for a reader; who names JSON alone, or
 // everything, gets problems as JSON.
-func TestProblemsForScriptsArePages(t *testing.T) {
-	p := start(t)
+func problemsForScripts(t *testing.T, p *playground) {
+	t.Helper()
 	for accept, want := range map[string]struct{ problem, chapter string }{
 		"application/json, text/html;q=0.5": {"text/html", "application/json"},
 		"application/json":                  {"application/problem+json", "application/json"},

@@ -54,6 +54,7 @@ func TestProblemPagesAreInChinese(t *testing.T) {
 		a := p.want(p.browse(tt.method, tt.path, tt.form, "Accept-Language", "zh-TW"), tt.status)
 		inChinese(t, tt.method+" "+tt.path, a, tt.says...)
 	}
+	otherProblems(t, p)
 }
 
 // inChinese checks the page of a problem. Marked as English may be only what is said to be.
@@ -76,9 +77,10 @@ func inChinese(t *testing.T, what string, a answer, says ...string) {
 	}
 }
 
-// Refusals of strangers, and a queue that is full, are in Chinese too; JSON never is.
-func TestOtherProblemPagesAreInChinese(t *testing.T) {
-	p := startMeasured(t)
+// otherProblems: refusals of strangers, and a queue that is full, are in Chinese too;
+// JSON never is.
+func otherProblems(t *testing.T, p *playground) {
+	t.Helper()
 	zh := []string{"Accept-Language", "zh-TW"}
 	inChinese(t, "a foreign host", p.want(p.browse("GET", "/", "", append(zh, "Host", "evil.example")...), 403), "不回應「evil.example」這個 host", "改用 localhost 或 127.0.0.1")
 	a := p.call("POST", "/runs", "chapter=1", append(zh, "Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded", "Origin", "https://evil.example")...)
