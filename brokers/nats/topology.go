@@ -127,7 +127,8 @@ func (b *Bus) makeConsumer(ctx context.Context, topic, group string) error {
 // Backlog returns how many messages of the stream the group has not acknowledged:
 // waiting and held by consumers, in whatever process. ErrUnavailable when not connected.
 // It compares positions: the server's own count of what waits for a consumer (NumPending)
-// comes some time after it has told the producer that the message is stored.
+// comes some time after it has told the producer that the message is stored. A message
+// that somebody has deleted from the stream counts until the group has passed it.
 func (b *Bus) Backlog(ctx context.Context, topic, group string) (int64, error) {
 	err := checkNames(topic, group)
 	if err == nil {

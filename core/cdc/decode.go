@@ -23,6 +23,7 @@ type item struct {
 type decoder struct {
 	lane      Lane
 	relations map[uint32]*pglogrepl.RelationMessage
+	within    bool // a transaction whose end has not come
 }
 
 // decode reads one message of the plugin; nil where it says nothing to us.
@@ -38,7 +39,10 @@ func (d *decoder) decode(data []byte) (*item, error) {
 		return d.insert(m)
 	case *pglogrepl.LogicalDecodingMessage:
 		return d.message(m)
+	case *pglogrepl.BeginMessage:
+		d.within = true
 	case *pglogrepl.CommitMessage:
+		d.within = false
 		return &item{upTo: m.TransactionEndLSN, done: true}, nil
 	}
 	return nil, nil

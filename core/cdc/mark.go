@@ -2,6 +2,7 @@ package cdc
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -24,7 +25,7 @@ func (w *work) mark(ctx context.Context, batch []*item) ([]*item, error) {
 			w.unmarked = append(w.unmarked, it.msg.ID)
 		}
 		if it.upTo > 0 {
-			upTo, marked, w.unmarked = it.upTo, append(marked, w.unmarked...), nil
+			upTo, marked, w.unmarked = max(upTo, it.upTo), append(marked, w.unmarked...), nil
 		}
 	}
 	for _, id := range marked {
@@ -50,16 +51,8 @@ func (w *work) reachMarked(ctx context.Context, upTo pglogrepl.LSN, marked []str
 	if w.cfg.Steps == nil {
 		return nil
 	}
-	for arrived := false; !arrived; {
-		err := pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, isConfirmed, w.stream.slot, upTo.String()).Scan(&arrived)
-		})
-		if err != nil {
-			return err
-		}
-		if !arrived && !bus.PauseUntil(ctx, w.stream.failed, 2*time.Millisecond) {
-			return errStopped // a dead connection fails as well, later
-		}
+	if err := w.awaitConfirmed(ctx, upTo); err != nil {
+		return err
 	}
 	for _, id := range marked {
 		if err := w.cfg.Steps.Reach(ctx, checkpoint.AfterMark, id); err != nil {
@@ -67,4 +60,23 @@ func (w *work) reachMarked(ctx context.Context, upTo pglogrepl.LSN, marked []str
 		}
 	}
 	return nil
+}
+
+// awaitConfirmed waits as long as for any answer of the server. The connection may be
+// dead and still look alive: who reads it waits for room, which only this goroutine makes.
+func (w *work) awaitConfirmed(ctx context.Context, upTo pglogrepl.LSN) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*w.cfg.Term, errUnheard)
+	defer cancel()
+	for {
+		var arrived bool
+		err := pgx.BeginFunc(ctx, w.db, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, isConfirmed, w.stream.slot, upTo.String()).Scan(&arrived)
+		})
+		if err != nil || arrived {
+			return err
+		}
+		if !bus.PauseUntil(ctx, w.stream.failed, 2*time.Millisecond) {
+			return errors.Join(context.Cause(ctx), errStopped)
+		}
+	}
 }

@@ -31,7 +31,7 @@ type Config struct {
 	// Term is how long the server waits for a reader that is silent before it gives the
 	// slot to another one: wal_sender_timeout of this connection. A reader that waits
 	// for its broker is not silent. A server that is silent for twice as long is given
-	// up, and the slot read on another connection. Default: 30 s.
+	// up, and the slot read on another connection. Default: 30 s; at least 100 ms.
 	Term time.Duration
 	// Gate is asked in a transaction before a batch is taken in hand. Default: always.
 	Gate func(ctx context.Context, tx pgx.Tx) (bool, error)
@@ -45,6 +45,7 @@ const (
 	defaultBatch   = 100
 	defaultPublish = 5 * time.Second
 	defaultTerm    = 30 * time.Second
+	minTerm        = 100 * time.Millisecond // a server that is busy for less is alive
 	// takeOver is how often a relay looks whether the slot of another one is free.
 	takeOver = 250 * time.Millisecond
 	// closedGate is how often a paused relay asks again.
@@ -91,6 +92,9 @@ type Relay struct {
 func NewRelay(db DB, b bus.Bus, l Lane, conn func() *pgx.ConnConfig, cfg Config) (*Relay, error) {
 	if db == nil || b == nil || conn == nil || l.Bus == "" || l.Schema == "" {
 		return nil, errors.New("cdc: a relay needs a database, a bus, a lane and a way to connect")
+	}
+	if cfg.Term != 0 && cfg.Term < minTerm {
+		return nil, fmt.Errorf("cdc: Term is %v, want at least %v", cfg.Term, minTerm)
 	}
 	return &Relay{db: db, bus: b, lane: l, conn: conn, cfg: cfg.withDefaults()}, nil
 }

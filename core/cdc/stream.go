@@ -29,7 +29,10 @@ type stream struct {
 	sent      uint64
 	askedAt   time.Time
 
-	stop    context.CancelFunc
+	heard   *atomic.Int64 // when a byte came last, or was first waited for: Unix nanoseconds
+	waiting atomic.Bool   // for the server
+
+	stop    context.CancelCauseFunc
 	running sync.WaitGroup
 	failed  chan struct{} // closed when err is set
 	err     error
@@ -47,6 +50,8 @@ const (
 func open(ctx context.Context, cfg *pgx.ConnConfig, l Lane, term time.Duration, ahead int) (*stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	heard := &atomic.Int64{}
+	cfg.DialFunc = listening(cfg.DialFunc, heard)
 	cfg.RuntimeParams["replication"] = "database"
 	cfg.RuntimeParams["wal_sender_timeout"] = strconv.FormatInt(term.Milliseconds(), 10)
 	conn, err := pgconn.ConnectConfig(ctx, &cfg.Config)
@@ -58,9 +63,9 @@ func open(ctx context.Context, cfg *pgx.ConnConfig, l Lane, term time.Duration, 
 		return nil, errors.Join(fmt.Errorf("cdc: %w", err), conn.Close(ctx))
 	}
 	s := &stream{conn: conn, slot: slot, items: make(chan *item, ahead), failed: make(chan struct{}), term: term,
-		decoder: decoder{lane: l, relations: map[uint32]*pglogrepl.RelationMessage{}}}
+		heard: heard, decoder: decoder{lane: l, relations: map[uint32]*pglogrepl.RelationMessage{}}}
 	// Not the caller's context: the position is reported until the last batch is over.
-	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
+	reading, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.running.Go(func() {
 		s.err = s.read(reading)
@@ -87,15 +92,12 @@ func startReading(ctx context.Context, conn *pgconn.PgConn, l Lane) (slot string
 // close reports the last position and ends the connection.
 func (s *stream) close() {
 	_ = s.send() // where that fails, what was published since comes again
-	s.stop()
+	s.stop(nil)
 	s.running.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	_ = s.conn.Close(ctx)
 }
-
-// errUnheard ends the session of a connection that is dead without an error.
-var errUnheard = errors.New("cdc: nothing came from the server for twice as long as it waits for a silent reader")
 
 // read receives until the connection or ctx ends. It never waits for a broker, but for
 // room among the items: report keeps the connection alive meanwhile.
@@ -103,7 +105,7 @@ func (s *stream) read(ctx context.Context) error {
 	for {
 		m, err := s.receive(ctx)
 		if err != nil {
-			return fmt.Errorf("cdc: %w", err)
+			return fmt.Errorf("cdc: %w", errors.Join(context.Cause(ctx), err))
 		}
 		switch m := m.(type) {
 		case *pgproto3.ErrorResponse:
@@ -118,17 +120,11 @@ func (s *stream) read(ctx context.Context) error {
 	}
 }
 
-// receive waits for twice the term and no longer: report asks the server to speak more
-// often, and after one term the server has given the slot free. Who waits on reads for
-// as long as the operating system holds a dead connection to be alive, which can be hours.
 func (s *stream) receive(ctx context.Context) (pgproto3.BackendMessage, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*s.term, errUnheard)
-	defer cancel()
-	m, err := s.conn.ReceiveMessage(ctx)
-	if err != nil && context.Cause(ctx) == errUnheard {
-		err = errUnheard
-	}
-	return m, err
+	s.heard.Store(time.Now().UnixNano())
+	s.waiting.Store(true)
+	defer s.waiting.Store(false)
+	return s.conn.ReceiveMessage(ctx)
 }
 
 func (s *stream) data(ctx context.Context, data []byte) error {
@@ -162,55 +158,14 @@ func (s *stream) data(ctx context.Context, data []byte) error {
 
 // keepalive takes note of how far the server has read. That much of the log holds
 // nothing for us that has not come yet; a slot which is not told so keeps it for ever.
-// Where there is no room another one follows.
+// Where there is no room another one follows. Within a transaction it says nothing:
+// the events before it are not all that are to be confirmed together.
 func (s *stream) keepalive(m pglogrepl.PrimaryKeepaliveMessage) {
+	if s.decoder.within {
+		return
+	}
 	select {
 	case s.items <- &item{upTo: m.ServerWALEnd, done: true}:
 	default:
-	}
-}
-
-// report sends the position when it has changed, and often enough to stay connected.
-func (s *stream) report(ctx context.Context) {
-	tick := time.NewTicker(min(reportEvery, s.term/4))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		s.sending.Lock()
-		due := s.sent != s.confirmed.Load() || time.Since(s.askedAt) > s.term/4
-		s.sending.Unlock()
-		if due && s.send() != nil {
-			_ = s.conn.Conn().Close() // read meets the same connection, and says why
-			return
-		}
-	}
-}
-
-// send reports the position now, and asks for an answer when none was asked for lately.
-// Before the first position it only says that we are alive.
-func (s *stream) send() error {
-	s.sending.Lock()
-	defer s.sending.Unlock()
-	at, ask := s.confirmed.Load(), time.Since(s.askedAt) > s.term/4
-	_ = s.conn.Conn().SetWriteDeadline(time.Now().Add(s.term)) // a connection that takes no deadline is broken anyway
-	err := pglogrepl.SendStandbyStatusUpdate(context.Background(), s.conn,
-		pglogrepl.StandbyStatusUpdate{WALWritePosition: pglogrepl.LSN(at), ReplyRequested: ask})
-	if err != nil {
-		return err
-	}
-	if s.sent = at; ask {
-		s.askedAt = time.Now()
-	}
-	return nil
-}
-
-// confirm notes that everything before a position is published. It never goes back.
-func (s *stream) confirm(at pglogrepl.LSN) {
-	if uint64(at) > s.confirmed.Load() {
-		s.confirmed.Store(uint64(at))
 	}
 }

@@ -33,6 +33,9 @@ func (w *work) run(ctx context.Context) error {
 			if len(batch) == 0 {
 				break
 			}
+			if ctx.Err() != nil {
+				return errStopped
+			}
 			if wait := w.publish(ctx, pending(batch)); wait > 0 {
 				// What is published so far is confirmed before the wait.
 				if batch, err = w.mark(ctx, batch); err != nil {

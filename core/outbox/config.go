@@ -19,7 +19,8 @@ type Config struct {
 	// Policy decides what becomes of rows whose publish failed. Default: Patient{}.
 	Policy Policy
 	// Batch is how many rows a claim takes at most, 1 to 10,000. Beyond 500 it adds
-	// latency and memory, and no throughput. Default: 100.
+	// latency and memory, and no throughput. A relay that is killed in a backlog leaves up
+	// to ten claims to be published again. Default: 100.
 	Batch int
 	// Poll is how long the relay waits when nothing is due. Every so often a claim
 	// also looks for rows with low ids, so this is how late a row may be found that

@@ -14,8 +14,9 @@ type pipeline struct {
 	waiting  []published // for the next settlement
 }
 
-// pile is how many published claims wait for the settlement under way, at most. A
-// worker that is killed then leaves them, and the two at work, to be published again.
+// pile is how many published claims wait at most for the settlement under way, which may
+// be of one more, while another is with the broker. So many, ten, does a worker leave to
+// be published again that is killed where the bus is far faster than the database.
 const pile = 4
 
 // Run works until ctx ends and then finishes what it has in hand: what was published

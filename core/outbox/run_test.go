@@ -79,52 +79,6 @@ func TestRunClaimsAhead(t *testing.T) {
 	}
 }
 
-// slow is a queue whose first settlement waits, and that notes how many rows each has.
-type slow struct {
-	outbox.Queue
-	goOn chan struct{}
-	mu   sync.Mutex
-	rows []int
-}
-
-func (s *slow) Settle(ctx context.Context, db outbox.DB, m outbox.Settlement) (int, error) {
-	s.mu.Lock()
-	s.rows = append(s.rows, len(m.Sent))
-	first := len(s.rows) == 1
-	s.mu.Unlock()
-	if first {
-		<-s.goOn
-	}
-	return s.Queue.Settle(ctx, db, m)
-}
-
-// While a settlement is under way the relay goes on, as far as five more claims; what has
-// piled up is written down together.
-func TestWhatPilesUpIsSettledTogether(t *testing.T) {
-	for name, q := range queues() {
-		t.Run(name, func(t *testing.T) {
-			pool, _ := pgtest.Schema(t, q.chapter)
-			write(t, pool, "nats", 80)
-			b, queue := &batches{}, &slow{Queue: q.queue, goOn: make(chan struct{})}
-			r := relay(t, pool, b, outbox.Config{Batch: 10, Queue: queue})
-			ctx, stop := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { _ = r.Run(ctx) })
-			await(t, func() bool { return len(b.published()) == 6 })
-			close(queue.goOn)
-			await(t, func() bool { return pending(t, pool) == 0 })
-			stop()
-			running.Wait()
-			if len(queue.rows) < 2 || queue.rows[0] != 10 || queue.rows[1] != 50 {
-				t.Errorf("settlements of %v rows, want 10, 50 and the rest", queue.rows)
-			}
-			if n := duplicates(b.Accepted()); n != 0 || len(b.Accepted()) != 80 {
-				t.Errorf("%d published, %d of them twice; want 80 and 0", len(b.Accepted()), n)
-			}
-		})
-	}
-}
-
 func TestWakeCutsTheWaitShort(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 5)
 	b := &shoptest.Bus{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -16,8 +17,9 @@ import (
 type settled struct {
 	rows      []Entry // no longer in hand
 	plan      Settlement
+	written   bool
 	conflicts int
-	err       error
+	err       error // of the database, or of a step
 }
 
 // settle writes down what became of the rows of some claims. Neighbours of which all
@@ -32,23 +34,31 @@ func (r *Relay) settle(ctx context.Context, claims []published, tries int) (all 
 		}
 		all = append(all, settled{rows: p.rows, plan: plan, err: err})
 	}
+	finishing, cancel := grace(ctx, settleTimeout)
+	defer cancel()
 	for i := range all {
-		if i > 0 && all[i-1].err != nil && ctx.Err() != nil {
-			all[i].err = all[i-1].err // no time is left to wait for each of them
-			continue
-		}
-		r.write(ctx, &all[i], tries)
+		r.write(ctx, finishing, &all[i], tries)
 	}
 	return all
+}
+
+// grace is for what has to be finished: it ends d after ctx does.
+func grace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	finishing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		bus.Pause(finishing, d)
+		cancel()
+	})
+	return finishing, func() { stop(); cancel() }
 }
 
 // write carries out one settlement. It tries again while the database is away, at most
 // tries times (0: until ctx ends, and once after that): what the broker said is worth
 // keeping.
-func (r *Relay) write(ctx context.Context, s *settled, tries int) {
+func (r *Relay) write(ctx, finishing context.Context, s *settled, tries int) {
 	for try := 1; ; try++ {
 		var err error
-		if s.conflicts, err = r.settleOnce(ctx, s.plan); err == nil {
+		if s.conflicts, err = r.settleOnce(finishing, s.plan); err == nil {
 			break
 		}
 		if try == tries || refused(err) || ctx.Err() != nil {
@@ -58,6 +68,7 @@ func (r *Relay) write(ctx context.Context, s *settled, tries int) {
 		r.counts.dbErrors.Add(1)
 		bus.Pause(ctx, r.cfg.Probe.Delay(try))
 	}
+	s.written = true
 	s.err = errors.Join(s.err, r.reachMarked(ctx, s.plan.Sent))
 }
 
@@ -65,7 +76,7 @@ func (r *Relay) settleOnce(ctx context.Context, plan Settlement) (int, error) {
 	if plan.rows() == 0 {
 		return 0, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	return r.cfg.Queue.Settle(ctx, r.db, plan)
 }
@@ -117,6 +128,8 @@ func (r *Relay) note(s settled) {
 	r.lane.drop(s.rows)
 	if s.err != nil {
 		r.databaseFailed(s.err)
+	}
+	if !s.written {
 		return
 	}
 	c := &r.counts
