@@ -2,9 +2,11 @@ package cdc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pglogrepl"
 
 	"outboxplayground/core/bus"
@@ -16,6 +18,7 @@ type item struct {
 	retry int64         // the id of a row that a person gave back: msg is in the table
 	upTo  pglogrepl.LSN // everything before this position has come; 0: says nothing
 	done  bool          // nothing (more) to publish
+	bad   error         // why it is no event: it is parked and not published
 	tries int           // failed publishes that count
 }
 
@@ -68,23 +71,48 @@ func (d *decoder) insert(m *pglogrepl.InsertMessage) (*item, error) {
 	}
 	it := &item{msg: bus.Message{ID: string(row["event_id"]), Topic: string(row["topic"]),
 		Key: string(row["key"]), Payload: row["payload"]}}
-	if row["headers"] != nil {
-		if err := json.Unmarshal(row["headers"], &it.msg.Headers); err != nil {
-			return nil, fmt.Errorf("cdc: headers of event %s: %w", it.msg.ID, err)
-		}
-	}
+	it.readHeaders(row["headers"])
 	return it, nil
 }
 
+// readHeaders: headers that are not strings make the row unreadable, and no error of the
+// stream, which would end at this place again and again.
+func (it *item) readHeaders(raw []byte) {
+	it.msg.Headers, it.bad = nil, nil
+	if raw == nil {
+		return
+	}
+	if err := json.Unmarshal(raw, &it.msg.Headers); err != nil {
+		it.msg.Headers, it.bad = nil, fmt.Errorf("unreadable headers: %w", err)
+	}
+}
+
 // message reads what pg_logical_emit_message wrote. The server filters no messages:
-// those of all others in this database come by as well.
+// those of all others in this database come by as well. Nobody checks what is in them.
 func (d *decoder) message(m *pglogrepl.LogicalDecodingMessage) (*item, error) {
 	if m.Prefix != d.lane.Prefix() || !m.Transactional {
 		return nil, nil
 	}
 	it := &item{}
-	if err := json.Unmarshal(m.Content, &it.msg); err != nil {
-		return nil, fmt.Errorf("cdc: the message at %s: %w", m.LSN, err)
+	err := json.Unmarshal(m.Content, &it.msg)
+	if err == nil && !isUUID(it.msg.ID) {
+		err = errors.New("its ID is no UUID")
+	}
+	if err != nil {
+		it.bad = fmt.Errorf("unreadable message at %s: %w", m.LSN, err)
+		it.msg.Headers, it.msg.Payload = nil, wrapped(m.Content)
+		if !isUUID(it.msg.ID) {
+			it.msg.ID = madeUp(m)
+		}
 	}
 	return it, nil
+}
+
+// isUUID takes the usual form alone, which is also the one that goes into the outbox.
+func isUUID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
+
+// madeUp is an id for a message that has none. It is the same when the message comes
+// again: position and content are.
+func madeUp(m *pglogrepl.LogicalDecodingMessage) string {
+	return uuid.NewSHA1(uuid.Nil, fmt.Appendf(nil, "%s %s %s", m.Prefix, m.LSN, m.Content)).String()
 }

@@ -42,10 +42,14 @@ func (w *work) take(ctx context.Context) ([]*item, error) {
 	return batch, nil
 }
 
-// claim waits until the gate is open, and reads the rows that were given back.
+// claim waits until the gate is open, reads the rows that were given back, and parks what
+// nobody can read.
 func (w *work) claim(ctx context.Context, batch []*item) error {
 	for failures := 0; ; {
 		open, err := w.ask(ctx, batch)
+		if err == nil && open {
+			err = w.park(ctx, unreadable(batch))
+		}
 		wait := closedGate
 		switch {
 		case err == nil && open:
@@ -80,11 +84,12 @@ func (w *work) ask(ctx context.Context, batch []*item) (open bool, err error) {
 			if it.retry == 0 {
 				continue
 			}
-			m := &it.msg
-			err := tx.QueryRow(ctx, readRetried, it.retry, w.lane.Bus).Scan(&m.ID, &m.Topic, &m.Key, &m.Headers, &m.Payload)
+			m, headers := &it.msg, []byte(nil)
+			err := tx.QueryRow(ctx, readRetried, it.retry, w.lane.Bus).Scan(&m.ID, &m.Topic, &m.Key, &headers, &m.Payload)
 			if it.done = errors.Is(err, pgx.ErrNoRows); err != nil && !it.done {
 				return err // a row of another lane, or one that has failed again, is no error
 			}
+			it.readHeaders(headers)
 		}
 		return nil
 	})
@@ -98,6 +103,16 @@ func hasRetry(batch []*item) bool {
 		}
 	}
 	return false
+}
+
+// unreadable returns the items that are no events.
+func unreadable(batch []*item) (bad []refusal) {
+	for _, it := range pending(batch) {
+		if it.bad != nil {
+			bad = append(bad, refusal{item: it, why: it.bad, attempts: it.tries})
+		}
+	}
+	return bad
 }
 
 // pending returns the items that are to be published.

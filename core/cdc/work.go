@@ -67,7 +67,7 @@ func (w *work) publish(ctx context.Context, left []*item) time.Duration {
 		d := w.cfg.Policy.Decide(outbox.Failure{Class: bus.Classify(err), Attempts: left[i].tries, Alone: len(left) == 1})
 		switch d.Fate {
 		case outbox.Parked:
-			parked = append(parked, refusal{left[i], err})
+			parked = append(parked, refusal{item: left[i], why: err, attempts: left[i].tries + 1})
 		case outbox.Retried:
 			left[i].tries++
 			wait = max(wait, d.Delay)

@@ -5,7 +5,10 @@
 -- +goose Up
 ALTER TABLE outbox
     ADD COLUMN key             TEXT        NOT NULL DEFAULT '',
-    ADD COLUMN headers         JSONB       CHECK (jsonb_typeof(headers) = 'object'),
+    ADD COLUMN headers         JSONB       CHECK (jsonb_typeof(headers) = 'object'
+        -- A relay that meets another type of value can neither send nor skip it. strict,
+        -- or else a list of strings would pass for a string.
+        AND NOT jsonb_path_exists(headers, 'strict $.* ? (@.type() != "string")')),
     ADD COLUMN next_attempt_at TIMESTAMPTZ NOT NULL DEFAULT now();
 DROP INDEX outbox_pending;
 CREATE INDEX outbox_pending ON outbox (bus, id) WHERE status = 'pending';
