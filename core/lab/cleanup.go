@@ -43,28 +43,19 @@ func (r *run) cleanUp(ctx context.Context) {
 
 func (r *run) removeTraces(ctx context.Context) error {
 	defer func() { _ = r.lock.release(ctx) }() // last: until then the run counts as living
-	if r.bus != nil {
-		err := removeFrom(ctx, r.bus, r.chapter.Topic)
-		err = errors.Join(err, r.bus.Close())
-		if err != nil {
-			r.closePool()
-			return err
-		}
-	}
 	if r.pool == nil {
-		return nil
+		return nil // nothing was noted, and nothing made
 	}
-	defer r.closePool()
-	if err := dropAll(ctx, r.pool, r.schema); err != nil {
-		return err
+	defer r.pool.Close()
+	made := []trace{{r.spec.Bus, r.chapter.Topic}}
+	err := removeNoted(ctx, r.pool, r.schema, made, func(t trace) error {
+		if r.bus == nil {
+			return nil
+		}
+		return removeFrom(ctx, r.bus, t.Topic)
+	})
+	if r.bus != nil {
+		err = errors.Join(err, r.bus.Close())
 	}
-	_, err := r.pool.Exec(ctx, forgetTraces, r.schema) // last: what is still there stays noted
 	return err
-}
-
-func (r *run) closePool() {
-	if r.pool != nil {
-		r.pool.Close()
-		r.pool = nil
-	}
 }

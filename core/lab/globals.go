@@ -63,19 +63,22 @@ func dropSlots(ctx context.Context, db session, schema string) error {
 		if _, err := db.Exec(ctx, endReaders, schema); err != nil {
 			return false, err
 		}
+		busy := false
 		err := dropEach(ctx, db, listSlots, schema, func(slot string) error {
 			_, err := db.Exec(ctx, dropSlot, slot)
+			var said *pgconn.PgError
+			if errors.As(err, &said) && said.Code == objectInUse {
+				busy = true
+				return nil
+			}
 			return err
 		})
-		var said *pgconn.PgError
-		if errors.As(err, &said) && said.Code == objectInUse {
-			return false, nil
-		}
-		return err == nil, err
+		return !busy, err
 	})
 }
 
-// dropEach removes everything that a query lists for a schema.
+// dropEach removes everything that a query lists for a schema. What cannot be removed
+// does not keep the rest.
 func dropEach(ctx context.Context, db session, list, schema string, drop func(name string) error) error {
 	rows, err := db.Query(ctx, list, schema)
 	if err != nil {
@@ -85,10 +88,11 @@ func dropEach(ctx context.Context, db session, list, schema string, drop func(na
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for _, n := range names {
 		if err := drop(n); err != nil {
-			return fmt.Errorf("removing %s: %w", n, err)
+			errs = append(errs, fmt.Errorf("removing %s: %w", n, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -9,6 +11,7 @@ import (
 
 	"outboxplayground/core/pg"
 	"outboxplayground/core/pg/pgtest"
+	"outboxplayground/infra/servers/servertest"
 )
 
 // leftovers is what a schema's name is found in, outside it and itself.
@@ -93,5 +96,26 @@ func readSlot(t *testing.T, url, slot, publication string) {
 	}
 	if _, err := conn.PgConn().ReceiveMessage(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// One thing that cannot be removed keeps nothing else.
+func TestEachIsRemovedOnItsOwn(t *testing.T) {
+	conn, err := pgx.Connect(t.Context(), servertest.URL(t, "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	const three = `SELECT $1 || n FROM generate_series(1, 3) n`
+	stuck, gone := errors.New("stuck"), []string{}
+	err = dropEach(t.Context(), conn, three, "a", func(name string) error {
+		if name == "a1" {
+			return stuck
+		}
+		gone = append(gone, name)
+		return nil
+	})
+	if !errors.Is(err, stuck) || !slices.Equal(gone, []string{"a2", "a3"}) {
+		t.Errorf("removed %v, %v", gone, err)
 	}
 }

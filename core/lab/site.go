@@ -36,17 +36,18 @@ func NoteSite(ctx context.Context, databaseURL, schema, busName string, topics .
 	return &Site{l, schema}, nil
 }
 
-// Close removes the schema, everything in the database that carries its name, and the
-// notes, if the topics are gone; else all of it stays noted for the next sweep.
+// Close removes the schema and everything in the database that carries its name, and
+// the notes if the topics are gone; else the notes stay for the next sweep. It has a
+// time of its own, 20 s: a silent broker may have used up ctx's.
 func (s *Site) Close(ctx context.Context, topicsGone bool) error {
 	if s == nil {
 		return nil
 	}
-	var err error
-	if topicsGone {
-		if err = dropAll(ctx, s.lock.conn, s.schema); err == nil {
-			_, err = s.lock.conn.Exec(ctx, forgetTraces, s.schema)
-		}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpLimit)
+	defer cancel()
+	err := dropAll(ctx, s.lock.conn, s.schema)
+	if err == nil && topicsGone {
+		_, err = s.lock.conn.Exec(ctx, forgetTraces, s.schema)
 	}
-	return errors.Join(err, s.lock.release(context.WithoutCancel(ctx)))
+	return errors.Join(err, s.lock.release(ctx))
 }
