@@ -44,25 +44,24 @@ func (o *Once) bury(ctx context.Context, m bus.Message, l letter) error {
 	if payload == nil {
 		payload = []byte{}
 	}
-	c := o.Config.withDefaults()
 	fresh := true
-	err = within(ctx, c.Timeout, func(ctx context.Context) error {
-		return o.transact(ctx, func(tx pgx.Tx) (err error) {
-			if l.id.Valid {
-				fresh, err = o.record(ctx, tx, l.id)
-			}
-			if err != nil || !fresh {
-				return err
-			}
-			_, err = tx.Exec(ctx, insertLetter, l.id, legible(m.ID, longestName), o.Consumer, o.Bus,
-				legible(m.Topic, longestName), legible(m.Key, longestName), payload, headers,
-				legible(l.reason.Error(), longestReason), l.attempts, time.Since(l.began))
+	err = o.briefly(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if l.id.Valid {
+			fresh, err = o.record(ctx, tx, l.id)
+		}
+		if err != nil || !fresh {
 			return err
-		})
+		}
+		// Headers as text: where pgx does not ask for the types of the parameters (a URL
+		// with default_query_exec_mode=exec), bytes would go as a BYTEA.
+		_, err = tx.Exec(ctx, insertLetter, l.id, legible(m.ID, longestName), o.Consumer, o.Bus,
+			legible(m.Topic, longestName), legible(m.Key, longestName), payload, string(headers),
+			legible(l.reason.Error(), longestReason), l.attempts, time.Since(l.began))
+		return err
 	})
 	switch {
 	case err != nil:
-		bus.Pause(ctx, c.MaxDelay)
+		bus.Pause(ctx, o.Config.withDefaults().MaxDelay)
 	case fresh:
 		o.log().WarnContext(ctx, "message given up", "event", m.ID, "attempts", l.attempts, "reason", l.reason)
 	}

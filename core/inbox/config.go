@@ -14,10 +14,12 @@ type Config struct {
 	// one, up to MaxDelay, and up to a quarter is added at random, so that consumers
 	// which failed together do not try again together. Default: 100 ms.
 	FirstDelay time.Duration
-	// MaxDelay bounds that pause; it is also the pause before a message is given back
-	// to the broker because the database is away. Default: 1 s.
+	// MaxDelay bounds that pause without its random part: no pause is longer than 1.25
+	// times MaxDelay. It is also the pause, without a random part, before a message is
+	// given back to the broker because the database is away. Default: 1 s.
 	MaxDelay time.Duration
-	// Timeout bounds one attempt, its transaction included. Default: 10 s.
+	// Timeout bounds one attempt, its transaction included, but for a rollback that
+	// gets no answer: another second. The effect has to heed its context. Default: 10 s.
 	Timeout time.Duration
 	// Poll is how often Run looks for replays that somebody asked for. Default: 500 ms.
 	Poll time.Duration

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -29,12 +27,14 @@ type failure struct{ cause error }
 func (f *failure) Error() string { return f.cause.Error() }
 func (f *failure) Unwrap() error { return f.cause }
 
-// blame decides whether an error of the effect or of its commit is the message's
-// fault. A connection that broke under the statement is not; one that the attempt's
-// own timeout closed is.
+// blame decides whether an effect's error is the message's fault. Only the
+// transaction's own connection speaks for the database: the error may come from
+// anywhere (io.EOF from a decoder of an empty body, a refused connection or a 57P03
+// from another server). pgx closes the connection that broke, and that of a FATAL
+// error; it also closes one whose statement a timeout ended, which is the effect's.
 func blame(ctx context.Context, tx pgx.Tx, err error) error {
-	late := ctx.Err() != nil
-	if !late && (away(err) || tx.Conn().IsClosed()) {
+	late := ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if !late && tx.Conn().IsClosed() {
 		return err
 	}
 	return &failure{err}
@@ -45,24 +45,16 @@ func blame(ctx context.Context, tx pgx.Tx, err error) error {
 // delivery will find out whether the row is there.
 func blameCommit(err error) error {
 	var said *pgconn.PgError
-	refused := errors.As(err, &said) && !away(err)
-	if refused || errors.Is(err, pgx.ErrTxCommitRollback) {
+	if errors.As(err, &said) && !fatal(said) || errors.Is(err, pgx.ErrTxCommitRollback) {
 		return &failure{err}
 	}
 	return err
 }
 
-// away tells whether the database could not be reached or broke off, as opposed to
-// having refused a statement. 08 connection, 57P operator intervention, 53 resources.
-func away(err error) bool {
-	var said *pgconn.PgError
-	if errors.As(err, &said) {
-		return strings.HasPrefix(said.Code, "08") || strings.HasPrefix(said.Code, "57P") ||
-			strings.HasPrefix(said.Code, "53")
-	}
-	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+// fatal tells whether the server ended the session, as opposed to having refused a
+// statement, whatever the code: a trigger may raise 08001 because of another server.
+func fatal(said *pgconn.PgError) bool {
+	return said.SeverityUnlocalized == "FATAL" || said.SeverityUnlocalized == "PANIC"
 }
 
 // guarded runs an effect and turns a panic into an error.

@@ -166,14 +166,22 @@ func (o *Once) transact(ctx context.Context, f func(pgx.Tx) error) error {
 		return err
 	}
 	if err := f(tx); err != nil {
-		// The connection is given back whatever ctx says; what is not committed is gone.
-		_ = tx.Rollback(context.WithoutCancel(ctx))
+		rollBack(ctx, tx)
 		return err
 	}
 	if err := tx.Commit(ctx); err != nil {
 		return blameCommit(err)
 	}
 	return nil
+}
+
+// rollbackLimit bounds what an attempt may take beyond Config.Timeout.
+const rollbackLimit = time.Second
+
+// rollBack gives the connection back whatever ctx says. Where no answer comes pgx
+// drops the connection instead, and the server the transaction with it.
+func rollBack(ctx context.Context, tx pgx.Tx) {
+	_ = within(context.WithoutCancel(ctx), rollbackLimit, tx.Rollback)
 }
 
 func (o *Once) log() *slog.Logger {

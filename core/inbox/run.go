@@ -59,23 +59,32 @@ func (o *Once) Run(ctx context.Context) error {
 	}
 }
 
-// Replays goes once through the replays that are asked for now.
+// Replays goes once through the replays that are asked for now. One that cannot be
+// brought to an end holds up none behind it: it stays requested, and the error is that
+// of the first such letter. When the database is away the rest is left as it is.
 func (o *Once) Replays(ctx context.Context) error {
-	var id int64
-	for {
-		err := o.transact(ctx, func(tx pgx.Tx) error {
+	var failed error
+	for id := int64(0); ; {
+		err := o.briefly(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, findRequested, id, o.Consumer, o.Bus).Scan(&id)
 		})
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return failed
+		case err != nil:
+			return errors.Join(failed, fmt.Errorf("inbox: replays after dead letter %d: %w", id, err))
 		}
-		if err == nil {
-			err = o.replay(ctx, id)
-		}
-		if err != nil {
-			return fmt.Errorf("inbox: dead letter %d: %w", id, err)
+		if err := o.replay(ctx, id); err != nil && failed == nil {
+			failed = fmt.Errorf("inbox: dead letter %d: %w", id, err)
 		}
 	}
+}
+
+// briefly is a transaction within the time of an attempt.
+func (o *Once) briefly(ctx context.Context, f func(context.Context, pgx.Tx) error) error {
+	return within(ctx, o.Config.withDefaults().Timeout, func(ctx context.Context) error {
+		return o.transact(ctx, func(tx pgx.Tx) error { return f(ctx, tx) })
+	})
 }
 
 // replay handles one dead letter as a delivery is handled.
@@ -91,7 +100,7 @@ func (o *Once) replay(ctx context.Context, id int64) error {
 	}
 	reason := legible(failed.Error(), longestReason)
 	o.log().WarnContext(ctx, "replay failed, the message stays dead", "dead_letter", id, "reason", reason)
-	return o.transact(ctx, func(tx pgx.Tx) error {
+	return o.briefly(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, markDeadAgain, id, n, reason)
 		return err
 	})
