@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"outboxplayground/core/cdc"
+	"outboxplayground/core/outbox"
 	"outboxplayground/core/pg"
 	"outboxplayground/core/pg/pgtest"
 	"outboxplayground/core/shop/shoptest"
@@ -107,6 +109,50 @@ func TestTendAsksTheLog(t *testing.T) {
 	if at := tend(); at != before {
 		t.Errorf("moved from %s to %s past a message", before, at)
 	}
+}
+
+// A person's retry is in the log of every lane. Only the lane of its row waits for it.
+func TestTendAndTheRetryOfAnotherBus(t *testing.T) {
+	r := newRig(t, "nats", "redis")
+	r.exec(t, `INSERT INTO outbox (event_id, bus, payload, status) VALUES (gen_random_uuid(), 'nats', '{}', 'failed')`)
+	if n, err := outbox.RetryAll(t.Context(), r.pool, outbox.Filter{}, "anna"); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	for busName, moves := range map[string]bool{"nats": false, "redis": true} {
+		before := r.slot(t, busName).Confirmed
+		if err := cdc.Tend(t.Context(), r.pool, r.lane(busName)); err != nil {
+			t.Fatal(err)
+		}
+		if after := r.slot(t, busName).Confirmed; (after != before) != moves {
+			t.Errorf("%s: from %s to %s; moves: want %v", busName, before, after, moves)
+		}
+	}
+}
+
+// However much there is, a call has to do with a part of it, and passes no event.
+func TestTendGoesInSteps(t *testing.T) {
+	r, b := newRig(t, "nats"), &shoptest.Bus{}
+	const others = `SELECT count(pg_logical_emit_message(false, 'elsewhere', repeat('x', 1 << 20))) FROM generate_series(1, $1)`
+	r.exec(t, others, 40)
+	id := r.write(t, "nats", 1)[0]
+	r.exec(t, others, 10)
+	var steps []int
+	for before := r.slot(t, "nats").Confirmed; len(steps) < 10; { // others write here, too
+		if err := cdc.Tend(t.Context(), r.pool, r.lane("nats")); err != nil {
+			t.Fatal(err)
+		}
+		after := r.slot(t, "nats").Confirmed
+		if after == before {
+			break
+		}
+		steps = append(steps, pgtest.Count(t, r.pool, `SELECT ($1::pg_lsn - $2::pg_lsn)::bigint`, after, before))
+		before = after
+	}
+	if len(steps) == 0 || len(steps) == 10 || slices.Max(steps) > 32<<20 {
+		t.Errorf("steps of %v bytes, want some of 32 MB at most, and an end before the event", steps)
+	}
+	start(t, r.relay(t, b, "nats", cdc.Config{}))
+	arrives(t, b, []string{id})
 }
 
 // A slot that is gone is not made again by a relay; Prepare does so, and the gap is noted.
