@@ -54,6 +54,7 @@ func TestPolicies(t *testing.T) {
 	}{
 		{"an outage costs nothing", patient, outbox.Failure{Class: bus.Unavailable, Attempts: 4, Alone: true}, outbox.Decision{Fate: outbox.Deferred, Probe: true}},
 		{"nor in a batch", patient, outbox.Failure{Class: bus.Unavailable}, outbox.Decision{Fate: outbox.Deferred, Probe: true}},
+		{"a destination that is away delays its row alone", patient, outbox.Failure{Class: bus.Unavailable, Attempts: 3, Partly: true}, outbox.Decision{Fate: outbox.Deferred, Delay: time.Second}},
 		{"a rejection parks at once", patient, outbox.Failure{Class: bus.Rejected}, outbox.Decision{Fate: outbox.Parked}},
 		{"doubt in a batch costs nothing", patient, outbox.Failure{Class: bus.Ambiguous, Attempts: 4}, outbox.Decision{Fate: outbox.Deferred, Probe: true}},
 		{"doubt alone is an attempt", patient, outbox.Failure{Class: bus.Ambiguous, Alone: true}, outbox.Decision{Fate: outbox.Retried, Delay: time.Second, Probe: true}},

@@ -141,14 +141,18 @@ func (r *Relay) reachClaimed(ctx context.Context, rows []Entry) error {
 
 // landed takes note of a claim in the lane.
 func (r *Relay) landed(c claimed) {
+	if c.from == 0 {
+		r.lane.sweepTook = c.took // also where that was too long: not at once again
+	}
 	if c.err != nil {
 		r.databaseFailed(c.err)
+		if c.took < claimTimeout {
+			r.lane.sweepNext() // what it may have claimed is behind the cursor
+		}
 		return
 	}
 	r.lane.dbErrors, r.lane.claimed = 0, c.at
-	if c.from == 0 {
-		r.lane.sweepTook = c.took
-	}
+	r.lane.look(c.rows)
 	r.lane.advance(c.rows, c.full)
 	r.lane.take(c.rows, c.at)
 	if len(c.rows) > 0 {
@@ -176,7 +180,6 @@ func (r *Relay) giveBack(ctx context.Context, rows []Entry) {
 // databaseFailed counts an error of the database, or of a step.
 func (r *Relay) databaseFailed(err error) {
 	r.lane.dbErrors++
-	r.lane.sweepNext()
 	r.counts.dbErrors.Add(1)
 	r.cfg.Log.Warn("outbox: database", "in_a_row", r.lane.dbErrors, "error", err)
 }

@@ -73,11 +73,16 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Batch < 0 || c.Batch > maxBatch {
 		return c, fmt.Errorf("outbox: Batch is %d, want 1 to %d", c.Batch, maxBatch)
 	}
-	if c.Poll < 0 || c.Idle < 0 || c.Gap < 0 || c.PublishTimeout < 0 || c.Probe.Base < 0 || c.Probe.Max < 0 {
+	if c.Poll < 0 || c.Idle < 0 || c.Gap < 0 || c.PublishTimeout < 0 {
 		return c, errors.New("outbox: a negative duration")
 	}
-	if c.Probe.Jitter < 0 || c.Probe.Jitter > 1 {
-		return c, fmt.Errorf("outbox: Probe.Jitter is %v, want 0 to 1", c.Probe.Jitter)
+	if err := c.Probe.check("Probe"); err != nil {
+		return c, err
+	}
+	if p, ok := c.Policy.(Patient); ok {
+		if err := p.Backoff.check("Patient.Backoff"); err != nil {
+			return c, err
+		}
 	}
 	if c.Queue == nil {
 		c.Queue = Leased{}

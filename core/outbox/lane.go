@@ -11,8 +11,9 @@ type lane struct {
 	claimed   time.Time     // when the last claim began
 	sweepTook time.Duration // the last of them
 	flight    map[int64]time.Time
-	trouble   int // publishes in a row that point at the broker
-	dbErrors  int // database errors in a row
+	trouble   int   // publishes in a row that point at the broker
+	probed    int64 // the row that was published last while there is trouble; 0 before the first
+	dbErrors  int   // database errors in a row
 }
 
 // lookBack is how far behind the cursor a claim begins. Ids are not commit order:
@@ -26,13 +27,14 @@ const lookBack = 1000
 // sweep reads all that has been sent since, and takes longer and longer.
 const sweepShare = 20
 
-// want says what the next claim is after. A lane in trouble asks for its oldest row
-// alone. Else a claim begins near the cursor, and once in a poll interval from 0.
+// want says what the next claim is after. A lane in trouble asks for one row, the oldest
+// first and then the one behind the last: where only a destination is away, a row for
+// another one gets through, and says that the broker is there. Else a claim begins near the cursor, and once in a poll interval from 0.
 func (l *lane) want(cfg Config, bus string) Want {
 	w := Want{Bus: bus, Limit: cfg.Batch, Except: l.inHand(term(cfg.Queue))}
 	switch now := time.Now(); {
 	case l.trouble > 0:
-		w.Limit = 1
+		w.Limit, w.After = 1, l.probed
 	case now.Sub(l.swept) < max(cfg.Poll, sweepShare*l.sweepTook):
 		w.After = l.cursor
 		if !l.full {
@@ -52,6 +54,13 @@ func (l *lane) advance(rows []Entry, full bool) {
 	}
 	if last := rows[len(rows)-1].ID; full || last > l.cursor {
 		l.cursor = last
+	}
+}
+
+// look moves the probe on, and back to the oldest row when there is none behind it.
+func (l *lane) look(rows []Entry) {
+	if l.probed = 0; l.trouble > 0 && len(rows) > 0 {
+		l.probed = rows[0].ID
 	}
 }
 

@@ -24,7 +24,7 @@ type ear struct {
 // it has heard anything at all.
 func (w *Waker) session(ctx context.Context) (heard bool, err error) {
 	defer w.first.Do(func() { close(w.tried) })
-	e := ear{Waker: w, own: w.cfg.Channel + "." + rand.Text()[:8]}
+	e := ear{Waker: w, own: "waker." + rand.Text()}
 	if err := e.open(ctx); err != nil {
 		return false, err
 	}

@@ -50,7 +50,9 @@ func plainStatements() statements {
 		sent: `
 UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
 WHERE id = ANY ($1) AND status || '' = 'pending'`,
-		deferred: `UPDATE outbox o SET last_error = e.error` + plainMarked,
+		deferred: `
+UPDATE outbox o SET last_error = e.error, next_attempt_at = CASE WHEN e.delay = 0 THEN o.next_attempt_at
+	ELSE clock_timestamp() + e.delay * interval '1 second' END` + plainMarked,
 		retried: `
 UPDATE outbox o SET attempts = o.attempts + 1, last_error = e.error,
 	next_attempt_at = clock_timestamp() + e.delay * interval '1 second'` + plainMarked,

@@ -21,12 +21,13 @@ type Failure struct {
 	Class    bus.Class
 	Attempts int  // spent before this one
 	Alone    bool // the row was published alone, so the failure is about it
+	Partly   bool // the broker took others of the same batch
 }
 
 // Decision is what a Policy makes of a Failure.
 type Decision struct {
 	Fate  Fate
-	Delay time.Duration // for Retried: how long the row waits
+	Delay time.Duration // for Deferred and Retried: how long the row waits
 	// Probe: the trouble may be the broker's. The lane goes on with one row at a
 	// time, at growing intervals, until one of them gets through.
 	Probe bool
@@ -45,7 +46,9 @@ type Policy interface {
 type Patient struct {
 	// MaxAttempts is how many ambiguous failures a row may have. Default: 5.
 	MaxAttempts int
-	// Backoff is how long the row waits after each. Default: 1, 2, 4, 8 s ± 20 %.
+	// Backoff is how long the row waits after each. Default: 1, 2, 4, 8 s ± 20 %. The
+	// first of them is also the wait of a row whose own destination is away: the broker
+	// took others at the same time.
 	Backoff Backoff
 }
 
@@ -67,6 +70,8 @@ func (p Patient) Decide(f Failure) Decision {
 	switch {
 	case f.Class == bus.Rejected:
 		return Decision{Fate: Parked}
+	case f.Class == bus.Unavailable && f.Partly:
+		return Decision{Fate: Deferred, Delay: wait.Delay(1)}
 	case f.Class == bus.Unavailable, !f.Alone:
 		return Decision{Fate: Deferred, Probe: true}
 	case f.Attempts+1 >= most:

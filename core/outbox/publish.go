@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type published struct {
 	decisions   []Decision
 	unavailable bool // at least one row never reached the broker
 	slowDown    bool // at least one row shall be tried again later
+	undated     bool // and one of them at any time
 	probing     bool
 	next        time.Duration
 }
@@ -25,16 +27,17 @@ type published struct {
 // publish sends a claim's rows, pipelined, and decides what becomes of them.
 func (r *Relay) publish(ctx context.Context, c claimed) published {
 	p := published{claimed: c, outcomes: r.send(ctx, c.rows), decisions: make([]Decision, len(c.rows))}
-	probe := false
+	probe, partly := false, slices.Contains(p.outcomes, nil)
 	for i, err := range p.outcomes {
 		if err == nil {
 			continue
 		}
-		f := Failure{Class: bus.Classify(err), Attempts: c.rows[i].Attempts, Alone: len(c.rows) == 1}
+		f := Failure{Class: bus.Classify(err), Attempts: c.rows[i].Attempts, Alone: len(c.rows) == 1, Partly: partly}
 		d := r.cfg.Policy.Decide(f)
 		p.decisions[i] = d
 		p.unavailable = p.unavailable || f.Class == bus.Unavailable
 		p.slowDown = p.slowDown || d.Fate != Parked
+		p.undated = p.undated || d.Fate != Parked && d.Delay == 0
 		probe = probe || d.Probe
 	}
 	r.setTrouble(probe, p.outcomes)
@@ -42,14 +45,14 @@ func (r *Relay) publish(ctx context.Context, c claimed) published {
 	switch {
 	case p.probing:
 		p.next = r.cfg.Probe.Delay(r.lane.trouble)
-	case !c.full || p.slowDown:
+	case !c.full || p.undated:
 		p.next = r.cfg.Poll
 	}
 	return p
 }
 
 // setTrouble begins, goes on with or ends the probing. It ends at the first answer
-// of the broker; the cursor then stands at the oldest row, where the probe came from.
+// of the broker; the next claim then begins with the oldest row.
 func (r *Relay) setTrouble(probe bool, outcomes []error) {
 	before := r.lane.trouble
 	r.lane.trouble++
@@ -59,8 +62,10 @@ func (r *Relay) setTrouble(probe bool, outcomes []error) {
 	r.counts.trouble.Store(int64(r.lane.trouble))
 	switch {
 	case probe && before == 0:
+		r.lane.probed = 0
 		r.cfg.Log.Warn("outbox: the bus is in trouble, probing", "error", first(outcomes))
 	case !probe && before > 0:
+		r.lane.sweepNext()
 		r.cfg.Log.Info("outbox: the bus is back", "after", before)
 	}
 }
@@ -115,9 +120,11 @@ func (r *Relay) stale(c claimed) bool {
 // legible makes an error fit for a TEXT column, which takes neither NUL nor broken
 // UTF-8, and short enough to read in a list.
 func legible(err error) string {
-	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?")
-	if runes := []rune(text); len(runes) > 500 {
-		text = string(runes[:500])
+	said := text(err.Error())
+	if runes := []rune(said); len(runes) > 500 {
+		said = string(runes[:500])
 	}
-	return text
+	return said
 }
+
+func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?") }

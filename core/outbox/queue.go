@@ -47,7 +47,7 @@ type Entry struct {
 type Settlement struct {
 	Partial  bool // some rows of the claim are left out and stay in hand
 	Sent     []Entry
-	Deferred []Mark // last_error is noted, nothing else
+	Deferred []Mark // last_error is noted, and a delay; no attempt is spent
 	Retried  []Mark
 	Parked   []Mark
 }

@@ -92,6 +92,9 @@ func (r *Relay) nothing(ctx context.Context, c claimed) (Result, error) {
 	if c.idle && !res.Probing {
 		res.Next = r.cfg.Idle
 	}
+	if res.Probing && c.from > 0 {
+		res.Next = 0 // round again, from the oldest
+	}
 	if c.err != nil {
 		res.Next = r.cfg.Probe.Delay(r.lane.dbErrors)
 	}

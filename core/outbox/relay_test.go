@@ -257,9 +257,7 @@ func TestStepsThatFail(t *testing.T) {
 				if q.chapter == 5 {
 					expire(t, pool)
 				}
-				for range 3 {
-					step(t, r)
-				}
+				await(t, func() bool { step(t, r); return pending(t, pool) == 0 })
 				if n := with(t, pool, "sent", 0); n != 3 {
 					t.Errorf("%d rows sent, want all 3, without an attempt", n)
 				}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -134,7 +133,7 @@ func retryRows(ctx context.Context, tx pgx.Tx, which string, key any, who string
 		set += `, lsn = pg_current_wal_insert_lsn()`
 	}
 	if has["retries"] {
-		if _, err := tx.Exec(ctx, fmt.Sprintf(keepRetry, which), key, strings.ToValidUTF8(who, "?")); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(keepRetry, which), key, text(who)); err != nil {
 			return nil, err
 		}
 	}

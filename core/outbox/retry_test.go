@@ -32,7 +32,7 @@ func TestARetryIsClaimedByTheNextPoll(t *testing.T) {
 func TestWhoRetriedWhenIsKept(t *testing.T) {
 	pool, _ := pgtest.Schema(t, 4)
 	rows := fill(t, pool, 2, "nats", "failed", "refused")
-	if _, err := outbox.RetryAs(t.Context(), pool, rows[0], "Mei"); err != nil {
+	if _, err := outbox.RetryAs(t.Context(), pool, rows[0], "M\x00ei"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := outbox.Retry(t.Context(), pool, rows[1]); err != nil {

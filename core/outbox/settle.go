@@ -128,6 +128,7 @@ func (r *Relay) note(s settled) {
 	r.lane.drop(s.rows)
 	if s.err != nil {
 		r.databaseFailed(s.err)
+		r.lane.sweepNext() // its rows are behind the cursor
 	}
 	if !s.written {
 		return

@@ -3,7 +3,9 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +24,8 @@ type WakerConfig struct {
 	// DB is what the relays work on. Through it the waker calls itself, to find out
 	// whether it hears.
 	DB DB
-	// Channel is what the trigger of migration 00701 notifies: see Channel.
+	// Channel is what the trigger of migration 00701 notifies: see Channel. Together with
+	// Name at most 56 bytes, of printable ASCII.
 	Channel string
 	// Name tells this waker from others of the channel, in pg_stat_activity and in
 	// Listening. A relay's bus would do.
@@ -60,13 +63,25 @@ const (
 	defaultCheck = 30 * time.Second
 )
 
+// longestName is what PostgreSQL keeps of a channel or an application_name, in bytes.
+const longestName = 63
+
+func unprintable(r rune) bool { return r < ' ' || r > '~' }
+
 // NewWaker makes a waker. It starts nothing.
 func NewWaker(c WakerConfig) (*Waker, error) {
 	if c.Connect == nil || c.DB == nil || c.Channel == "" {
 		return nil, errors.New("outbox: a waker needs a connection, a database and a channel")
 	}
-	if c.Check < 0 || c.Retry.Base < 0 || c.Retry.Max < 0 {
+	if c.Check < 0 {
 		return nil, errors.New("outbox: a negative duration")
+	}
+	if err := c.Retry.check("Retry"); err != nil {
+		return nil, err
+	}
+	if said := signature(c.Channel) + c.Name; len(said) > longestName || strings.ContainsFunc(said, unprintable) {
+		return nil, fmt.Errorf("outbox: %q is longer than %d bytes or not of printable ASCII; it is how a waker signs in pg_stat_activity",
+			said, longestName)
 	}
 	if c.Check == 0 {
 		c.Check = defaultCheck

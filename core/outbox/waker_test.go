@@ -222,8 +222,18 @@ func TestHearingAgainIsAWake(t *testing.T) {
 func TestWhatNobodyNotifiesIsFound(t *testing.T) {
 	pool, schema := pgtest.Schema(t, 7)
 	exec(t, pool, `ALTER TABLE outbox DISABLE TRIGGER outbox_written`)
-	slow := wakes(t, pool, schema, outbox.WakerConfig{}, outbox.Config{Idle: 50 * time.Millisecond})
+	looked := make(chan struct{}, 1)
+	steps := &checkpoint.Steps{Observe: func(checkpoint.Name, string) {
+		select {
+		case looked <- struct{}{}:
+		default:
+		}
+	}}
+	slow := wakes(t, pool, schema, outbox.WakerConfig{}, outbox.Config{Idle: 300 * time.Millisecond, Steps: steps})
 	await(t, slow.waker.Hears)
+	for range 3 {
+		<-looked // a row that comes in the middle of a claim is pending, and waits for Poll
+	}
 	write(t, pool, "nats", 1)
 	await(t, slow.sent(1))
 

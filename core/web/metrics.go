@@ -81,11 +81,6 @@ func (s *server) metrics(c *gin.Context) {
 // has zeros, not a gap.
 func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, err error) {
 	err = pgx.BeginFunc(ctx, s.live.DB(ch.Number), func(tx pgx.Tx) error {
-		open, err := pg.Gate(ch.Schema())(ctx, tx)
-		if err != nil {
-			return err
-		}
-		f.Paused = !open
 		if err := f.readRows(ctx, tx, ch); err != nil {
 			return err
 		}
@@ -94,11 +89,15 @@ func (s *server) figures(ctx context.Context, ch lab.Chapter) (f outboxFigures, 
 				return err
 			}
 		}
-		if !ch.DeadLetters {
-			return nil
+		if ch.DeadLetters {
+			letters, err := inbox.ReadStats(ctx, tx)
+			if f.inbox = &letters; err != nil {
+				return err
+			}
 		}
-		letters, err := inbox.ReadStats(ctx, tx)
-		f.inbox = &letters
+		// Last: a switch waits until whoever has read it is done, and counting can take long.
+		open, err := pg.Gate(ch.Schema())(ctx, tx)
+		f.Paused = !open
 		return err
 	})
 	if err != nil {
