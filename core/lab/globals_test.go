@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"outboxplayground/core/pg"
@@ -21,6 +22,20 @@ UNION ALL SELECT 'publication ' || pubname FROM pg_publication WHERE starts_with
 UNION ALL SELECT 'prepared ' || gid FROM pg_prepared_xacts WHERE starts_with(gid, $1)
 UNION ALL SELECT 'schema ' || nspname FROM pg_namespace WHERE nspname = $1
 ORDER BY 1`
+
+// busyOnce is a double: the first slot to be dropped still has its reader.
+type busyOnce struct {
+	session
+	asked bool
+}
+
+func (b *busyOnce) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if sql == dropSlot && !b.asked {
+		b.asked = true
+		return pgconn.CommandTag{}, &pgconn.PgError{Code: objectInUse}
+	}
+	return b.session.Exec(ctx, sql, args...)
+}
 
 // A run whose process was killed leaves a reader behind on its slot, and a prepared
 // transaction that holds locks in the schema to be dropped.
@@ -55,7 +70,7 @@ func TestWhatIsGlobalGoesWithTheSchema(t *testing.T) {
 	if found := list(t, conn, schema); len(found) != 4 {
 		t.Errorf("a neighbour's clean-up left %v, want all four", found)
 	}
-	if err := dropAll(ctx, conn, schema); err != nil {
+	if err := dropAll(ctx, &busyOnce{session: conn}, schema); err != nil {
 		t.Fatal(err)
 	}
 	if found := list(t, conn, schema); len(found) != 0 {
