@@ -50,7 +50,7 @@ func Chapter() lab.Chapter {
 			}},
 			{File: "coordinator.go", Marks: []string{
 				`tag, err := t.Exec(ctx, `,
-				`if err == nil || again && errors.Is(err, prepared.ErrUnknown) {`,
+				`if err == nil || heard && errors.Is(err, prepared.ErrUnknown) {`,
 			}},
 			{File: "order_recovering.go", Variant: "recovering", Marks: []string{
 				`if err := decide(ctx, s.DB, name, order); err != nil {`,
@@ -92,7 +92,7 @@ func recovering() lab.Variant {
 	v.Producer = func(d lab.Deps) lab.Producer { return &Recovering{coordinator(d)} }
 	v.Recovers = func(d lab.Deps) lab.Runner {
 		return &Recovery{DB: d.DB, Bus: d.Bus, BusName: d.BusName, Schema: d.Schema,
-			Steps: d.Steps, Log: d.Log}
+			Shared: d.Shared, Steps: d.Steps, Log: d.Log}
 	}
 	return v
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"outboxplayground/core/bus"
+	"outboxplayground/core/pg"
 	"outboxplayground/core/prepared"
 	"outboxplayground/core/shop"
 )
@@ -62,10 +62,11 @@ func (t phaseOneTx) Commit(ctx context.Context) error {
 	return refuse(ctx, t.of.db, t.of.name, err)
 }
 
-// answered tells PostgreSQL's own no from silence.
+// answered tells PostgreSQL's own no from silence, and from its words to somebody
+// whom it lets in no more: those are no answer to what was said.
 func answered(err error) bool {
 	var said *pgconn.PgError
-	return errors.As(err, &said) && !strings.HasPrefix(said.Code, "57P")
+	return errors.As(err, &said) && !pg.Unavailable(err)
 }
 
 func commit(ctx context.Context, db shop.DB, name string) error {
@@ -95,21 +96,28 @@ const (
 )
 
 // insist says the second word, on any connection, until it is certain that it was
-// heard: a name is ended once, so one that is gone when asked again was ended by a
-// word whose answer was lost. It does not stop with the request.
+// heard: a name is ended once, so one that is gone after a word whose answer was lost
+// was ended by that word. It does not stop with the request.
 func insist(ctx context.Context, say func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistLimit)
 	defer cancel()
-	for again := false; ; again = true {
+	for heard := false; ; {
 		err := say(ctx)
-		if err == nil || again && errors.Is(err, prepared.ErrUnknown) {
+		if err == nil || heard && errors.Is(err, prepared.ErrUnknown) {
 			return nil
 		}
 		if errors.Is(err, prepared.ErrUnknown) || answered(err) {
 			return inDoubt(err)
 		}
+		heard = heard || !unsaid(err)
 		if !bus.Pause(ctx, insistPause) {
 			return inDoubt(err)
 		}
 	}
+}
+
+// unsaid: the word did not get through, or somebody else was about to say one.
+func unsaid(err error) bool {
+	var connect *pgconn.ConnectError
+	return errors.As(err, &connect) || errors.Is(err, prepared.ErrBusy)
 }

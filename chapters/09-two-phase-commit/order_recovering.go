@@ -38,7 +38,7 @@ func (s *Recovering) PlaceOrder(ctx context.Context, order shop.Order) error {
 	err = s.publish(ctx, order)
 	switch bus.Classify(err) {
 	case bus.Accepted:
-		err = commitDecided(ctx, s.DB, name)
+		err = s.commit(ctx, name, order.EventID)
 	case bus.Unavailable, bus.Rejected:
 		err = s.withdraw(ctx, name, order, err) // it has certainly not been sent
 	default:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"outboxplayground/core/bus"
@@ -16,21 +17,6 @@ import (
 )
 
 const (
-	// The first decision about an event stands: a later one breaks the primary key.
-	// Once nothing is prepared any more there is nothing to decide: a coordinator that
-	// was stopped for minutes finds neither its transaction nor the abort that ended
-	// it.
-	insertDecision = `
-INSERT INTO decisions (event_id, decision, bus, topic, key, payload)
-SELECT $1::uuid, 'commit', $2::text, $3::text, $4::text, $5::jsonb
-FROM pg_prepared_xacts WHERE gid = $6 AND database = current_database()`
-
-	// Writes abort, over the coordinator's own commit too, unless somebody acts on it.
-	revokeDecision = `
-INSERT INTO decisions (event_id, decision, bus, topic, key, payload)
-VALUES ($1, 'abort', $2, '', '', '{}')
-ON CONFLICT (event_id) DO UPDATE SET decision = 'abort' WHERE NOT decisions.taken`
-
 	// Presumed abort. It is written down, for the coordinator may only be slow: then
 	// its own decision fails, and it sends nothing.
 	presumeAbort = `
@@ -52,50 +38,17 @@ WHERE at < clock_timestamp() - interval '1 minute' AND NOT EXISTS (
 	AND p.database = current_database())`
 )
 
-// decide writes down that the event will be sent and the order committed.
-func decide(ctx context.Context, db shop.DB, name string, o shop.Order) error {
-	m := shop.OrderPlaced(o, Topic)
-	tag, err := db.Exec(ctx, insertDecision,
-		m.ID, o.Bus, m.Topic, m.Key, string(m.Payload), name)
-	if err == nil && tag.RowsAffected() == 0 {
-		return errOvertaken
-	}
-	return err
-}
-
-var errOvertaken = errors.New("somebody who recovers has ended the transaction" +
-	" before it was decided")
-
-// withdraw takes the decision back, if it was written, and rolls back.
-func (s *Recovering) withdraw(
-	ctx context.Context, name string, o shop.Order, why error,
-) error {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistLimit)
-	defer cancel()
-	tag, err := s.DB.Exec(limited, revokeDecision, o.EventID, o.Bus)
-	if err != nil || tag.RowsAffected() == 0 {
-		return inDoubt(errors.Join(why, err)) // for whoever recovers
-	}
-	return refuse(ctx, s.DB, name, why)
-}
-
-// commitDecided commits what nobody may roll back any more: if it is gone, somebody
-// who recovered was faster.
-func commitDecided(ctx context.Context, db shop.DB, name string) error {
-	err := commit(ctx, db, name)
-	if errors.Is(err, prepared.ErrUnknown) {
-		return nil
-	}
-	return err
-}
-
 // Recovery finishes what a coordinator has left behind: what is decided is sent again
 // and committed, all else is rolled back. Any number may work side by side.
+//
+// Where the schema is Shared with coordinators that write nothing down, it presumes
+// nothing: what has no decision may be theirs, and waits for a person.
 type Recovery struct {
 	DB      shop.DB
 	Bus     bus.Bus
 	BusName string
 	Schema  string
+	Shared  bool
 	Steps   *checkpoint.Steps
 	Log     *slog.Logger
 }
@@ -129,7 +82,8 @@ func (r *Recovery) once(ctx context.Context) error {
 		return err
 	})
 	for _, t := range all {
-		if t.AgeMS > recoverAfter.Milliseconds() {
+		foreign := uuid.Validate(t.EventID) != nil // named by somebody else
+		if !foreign && t.AgeMS > recoverAfter.Milliseconds() {
 			err = errors.Join(err, r.settle(ctx, t))
 		}
 	}
@@ -141,8 +95,10 @@ func (r *Recovery) once(ctx context.Context) error {
 
 // settle ends one transaction as its decision says.
 func (r *Recovery) settle(ctx context.Context, t prepared.Transaction) error {
-	if _, err := r.DB.Exec(ctx, presumeAbort, t.EventID, r.BusName); err != nil {
-		return err
+	if !r.Shared {
+		if _, err := r.DB.Exec(ctx, presumeAbort, t.EventID, r.BusName); err != nil {
+			return err
+		}
 	}
 	decision, m := "", bus.Message{ID: t.EventID}
 	err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
@@ -151,7 +107,7 @@ func (r *Recovery) settle(ctx context.Context, t prepared.Transaction) error {
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil // another lane's
+		return nil // another lane's, or not decided
 	case err != nil:
 		return err
 	case decision == "abort":

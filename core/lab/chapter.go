@@ -108,8 +108,8 @@ type Variant struct {
 	Relay    func(Deps) Runner // nil where nothing is relayed
 	Consumer func(Deps) bus.Handler
 	// Recovers finishes what a coordinator has left prepared; nil where that is a person's
-	// part. It runs beside the producer, in a run of the lab: the interactive chapters
-	// have one coordinator for each order, and leave it to the person.
+	// part. It runs beside the producer in a run of the lab, and where the relays run in
+	// an interactive chapter.
 	Recovers func(Deps) Runner
 	// Replays runs the replays of dead letters that somebody asked for, beside the
 	// consumer; nil where there are none.
@@ -126,6 +126,9 @@ type Deps struct {
 	// Schema is where DB works. Whatever is global in Postgres (a channel, a slot, a
 	// publication, a prepared transaction) has it as the beginning of its name.
 	Schema string
+	// Shared: orders of the chapter's other variants are in Schema too, as they are in an
+	// interactive chapter.
+	Shared bool
 	// ConnConfig returns how to open a connection of one's own, beside DB and through
 	// the same network. It is a copy; who opens the connection closes it.
 	ConnConfig func() *pgx.ConnConfig

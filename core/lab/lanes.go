@@ -84,6 +84,11 @@ func (l *Live) runLane(ctx context.Context, c Chapter, name string, b bus.Bus) {
 	if l.cfg.Relay && v.Relay != nil {
 		roles.Go(func() { l.keep(ctx, deps, "relay", v.Relay(deps).Run) })
 	}
+	for _, other := range c.Variants {
+		if l.cfg.Relay && other.Recovers != nil {
+			roles.Go(func() { l.keep(ctx, deps, "recovery", other.Recovers(deps).Run) })
+		}
+	}
 	if l.cfg.Consumer {
 		handler := v.Consumer(deps)
 		if v.Replays != nil {

@@ -59,7 +59,7 @@ func (l *Live) ChapterOff(number int) error { return l.off[number] }
 // deps is what the parts of an interactive chapter are made from.
 func (l *Live) deps(c Chapter, busName string, b bus.Bus) Deps {
 	return Deps{DB: l.pools[c.Number], Bus: b, BusName: busName,
-		Schema: c.Schema(), ConnConfig: l.conns[c.Number].Copy, Gate: pg.Gate(c.Schema()),
+		Schema: c.Schema(), Shared: true, ConnConfig: l.conns[c.Number].Copy, Gate: pg.Gate(c.Schema()),
 		Log: l.cfg.Log.With("chapter", c.Number, "bus", busName)}
 }
 

@@ -60,7 +60,7 @@ func doubtfulChapter(after time.Duration) lab.Chapter {
 		Variants: []lab.Variant{
 			variant("sent", func(d lab.Deps) lab.Producer { return &doubtful{d, true} }),
 			variant("unsent", func(d lab.Deps) lab.Producer { return &doubtful{d, false} }),
-			variant("locked", said("55P03")), variant("full", said("53200")),
+			variant("locked", said("55P03")), variant("full", said("53200")), variant("named", said("42710")),
 		},
 	}
 }
@@ -208,5 +208,9 @@ func TestPreparedRefusals(t *testing.T) {
 		if !strings.Contains(a.text("fix"), "/admin/prepared") || a.header.Get("Retry-After") == "" {
 			t.Errorf("%s", a.body)
 		}
+	}
+	a := p.wantProblem(p.post("/chapters/9/orders?user_id=u1&items=A&variant=named", ""), http.StatusConflict, "name_in_use")
+	if !strings.Contains(a.text("fix"), "a new event_id") {
+		t.Errorf("%s", a.body)
 	}
 }

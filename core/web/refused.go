@@ -39,6 +39,10 @@ func (s *server) notPlaced(c *gin.Context, r request, err error) *problem {
 			"PostgreSQL lets no more transactions be prepared at once; nothing was kept",
 			"raise max_prepared_transactions, or end what is in doubt: GET /admin/prepared")
 		p.retryAfter = "1"
+	case isState(err, "42710") && r.chapter.InDoubtAfter > 0:
+		p = newProblem(http.StatusConflict, "name_in_use",
+			"a transaction with this order's name is prepared already, perhaps in another database of this PostgreSQL; nothing was kept",
+			"send a new event_id, or none; or end that transaction where it was begun: pg_prepared_xacts names its database")
 	case errors.Is(err, pg.ErrCommitUnknown):
 		p = newProblem(http.StatusServiceUnavailable, "commit_unknown",
 			"COMMIT was sent and its answer was lost: the order may exist",
@@ -100,6 +104,10 @@ func leftInDoubt(c *gin.Context, r request) *problem {
 	p := newProblem(http.StatusServiceUnavailable, "in_doubt",
 		"an answer was lost between the two phases: the order may be prepared, and waits then with its locks until a person decides",
 		"do not place it again; ask the audit whether its event was handled, then commit or roll back")
+	if r.variant.Recovers != nil {
+		p.Detail = "an answer was lost between the two phases: an order whose decision is written down is finished without you, any other may wait with its locks until a person decides"
+		p.Fix = "wait some seconds, and ask the audit what has become of it; commit or roll back what is in doubt even then"
+	}
 	chapter := strconv.Itoa(r.chapter.Number)
 	p.Next = append([]next{{"was it handled?", curl(c, http.MethodGet, "/audit/event/"+r.order.EventID, "chapter", chapter)}},
 		endings(c, r.chapter.Number, r.order.EventID)...)
