@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"outboxplayground/core/bus"
 	"outboxplayground/core/lab"
 	"outboxplayground/core/pg"
 	"outboxplayground/core/pg/pgtest"
@@ -36,7 +38,7 @@ func partsOn(pool *pgxpool.Pool) lab.Deps {
 }
 
 // A URL may choose how pgx speaks to the server, for a pooler in between: what an
-// order leaves is the same to the letter.
+// order leaves is the same to the letter, and poison is kept.
 func TestOrdersOverEveryProtocol(t *testing.T) {
 	everyVariant(t, func(t *testing.T, c lab.Chapter, v lab.Variant) {
 		left := map[string]string{}
@@ -54,6 +56,9 @@ func TestOrdersOverEveryProtocol(t *testing.T) {
 			if err := v.Consumer(partsOn(pool))(t.Context(), shop.OrderPlaced(order, c.Topic)); err != nil {
 				t.Fatalf("%s: the listener: %v", mode, err)
 			}
+			if c.Number >= 6 {
+				keepsPoison(t, v.Consumer(partsOn(pool)), pool, shop.OrderPlaced(order, c.Topic))
+			}
 			sql := `SELECT o.items::text || (SELECT string_agg(recipient, ' ') FROM emails) FROM orders o`
 			if c.Outbox {
 				sql = `SELECT o.items::text || coalesce(x.payload::text, 'no row') || (SELECT string_agg(recipient, ' ') FROM emails)
@@ -69,6 +74,19 @@ func TestOrdersOverEveryProtocol(t *testing.T) {
 			t.Errorf("different rows: %v", left)
 		}
 	})
+}
+
+// keepsPoison delivers what no listener can read: from chapter 6 on it becomes a
+// dead letter with its headers.
+func keepsPoison(t *testing.T, listener bus.Handler, pool *pgxpool.Pool, m bus.Message) {
+	t.Helper()
+	m.ID, m.Payload, m.Headers = uuid.NewString(), []byte("{"), map[string]string{"trace": `雨"'`}
+	if err := listener(t.Context(), m); err != nil {
+		t.Errorf("poison: %v", err)
+	}
+	if n := pgtest.Count(t, pool, `SELECT count(*) FROM dead_letters WHERE event_id::text = $1 AND headers->>'trace' = $2`, m.ID, m.Headers["trace"]); n != 1 {
+		t.Errorf("%d dead letters of one message", n)
+	}
 }
 
 func withParameter(url, name, value string) string {
