@@ -41,6 +41,15 @@ func atCommit(statement string) inbox.Effect {
 		INSERT INTO late VALUES (1)`)
 }
 
+// dawdle leaves its transaction idle for longer than the server allows.
+func dawdle(ctx context.Context, tx pgx.Tx, _ bus.Message) error {
+	if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = '10ms'`); err != nil {
+		return err
+	}
+	bus.Pause(ctx, 150*time.Millisecond)
+	return nil
+}
+
 // Errors that look like an outage and come from elsewhere: the message is given up
 // like any other, and nothing behind it waits for ever.
 func TestOnlyTheTransactionsConnectionSpeaksForTheDatabase(t *testing.T) {
@@ -56,8 +65,12 @@ func TestOnlyTheTransactionsConnectionSpeaksForTheDatabase(t *testing.T) {
 			return err
 		}},
 		{"a foreign server is away", "", executes(`DO $$ BEGIN RAISE 'away' USING ERRCODE = '08001'; END $$`)},
-		{"the same at commit", "", atCommit(`RAISE 'away' USING ERRCODE = '08001';`)},
+		{"a foreign server at commit", "", atCommit(`RAISE 'away' USING ERRCODE = '08001';`)},
 		{"temp_file_limit", "", executes(`DO $$ BEGIN RAISE 'too large' USING ERRCODE = '53400'; END $$`)},
+		{"the server's limit for idle transactions", "", func(ctx context.Context, tx pgx.Tx, m bus.Message) error {
+			return errors.Join(dawdle(ctx, tx, m), email(ctx, tx, m))
+		}},
+		{"the same limit at commit", "", dawdle},
 		{"a timeout of its own", "", func(ctx context.Context, tx pgx.Tx, _ bus.Message) error {
 			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()

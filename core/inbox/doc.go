@@ -46,8 +46,9 @@
 //
 // While the effect runs, only the transaction's own connection says so. All else
 // spends attempts, also what looks like an outage: io.EOF from a decoder, another
-// server that is away, a disk or a limit that is full (class 53), a table that
-// somebody else has locked. A lock that is held for Attempts × Timeout (LOCK TABLE,
+// server that is away, a disk or a limit that is full (class 53), a session that the
+// server ended because its transaction was idle for too long, a table that somebody
+// else has locked. A lock that is held for Attempts × Timeout (LOCK TABLE,
 // ALTER TABLE) thus makes letters of good messages; they wait for a replay. Only where
 // the letters cannot be written either do the messages stay with the broker.
 //

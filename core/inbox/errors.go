@@ -34,6 +34,8 @@ func (f *failure) Unwrap() error { return f.cause }
 // error; it also closes one whose statement a timeout ended, which is the effect's.
 func blame(ctx context.Context, tx pgx.Tx, err error) error {
 	late := ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	var said *pgconn.PgError
+	late = late || errors.As(err, &said) && dawdled(said)
 	if !late && tx.Conn().IsClosed() {
 		return err
 	}
@@ -54,8 +56,14 @@ func blameCommit(err error) error {
 // fatal tells whether the server ended the session, as opposed to having refused a
 // statement, whatever the code: a trigger may raise 08001 because of another server.
 func fatal(said *pgconn.PgError) bool {
-	return said.SeverityUnlocalized == "FATAL" || said.SeverityUnlocalized == "PANIC"
+	ended := said.SeverityUnlocalized == "FATAL" || said.SeverityUnlocalized == "PANIC"
+	return ended && !dawdled(said)
 }
+
+// dawdled tells whether the server ended the session because the transaction took too
+// long, which the next one may do again: idle_in_transaction_session_timeout (25P03)
+// and, from PostgreSQL 17 on, transaction_timeout (25P04).
+func dawdled(said *pgconn.PgError) bool { return said.Code == "25P03" || said.Code == "25P04" }
 
 // guarded runs an effect and turns a panic into an error.
 func guarded(f func() error) (err error) {
