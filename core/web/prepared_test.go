@@ -47,6 +47,14 @@ func (d *doubtful) PlaceOrder(ctx context.Context, o shop.Order) error {
 	return err
 }
 
+// tardy has recovered nothing yet.
+type tardy struct{}
+
+func (tardy) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
 func doubtfulChapter(after time.Duration) lab.Chapter {
 	variant := func(name string, producer func(lab.Deps) lab.Producer) lab.Variant {
 		return lab.Variant{Name: name, Consumer: listener, Producer: producer}
@@ -54,13 +62,15 @@ func doubtfulChapter(after time.Duration) lab.Chapter {
 	said := func(code string) func(lab.Deps) lab.Producer {
 		return func(lab.Deps) lab.Producer { return unlucky{&pgconn.PgError{Code: code}} }
 	}
+	logged := variant("logged", func(d lab.Deps) lab.Producer { return &doubtful{d, false} })
+	logged.Recovers = func(lab.Deps) lab.Runner { return tardy{} }
 	return lab.Chapter{
 		Number: 9, Slug: "doubtful", Topic: "plain", InDoubtAfter: after,
 		Title: lab.Text{En: "Doubt", ZhTW: "懸念"}, Question: lab.Text{En: "How many?", ZhTW: "幾封？"},
 		Variants: []lab.Variant{
 			variant("sent", func(d lab.Deps) lab.Producer { return &doubtful{d, true} }),
 			variant("unsent", func(d lab.Deps) lab.Producer { return &doubtful{d, false} }),
-			variant("locked", said("55P03")), variant("full", said("53200")), variant("named", said("42710")),
+			variant("locked", said("55P03")), variant("full", said("53200")), variant("named", said("42710")), logged,
 		},
 	}
 }
@@ -212,5 +222,9 @@ func TestPreparedRefusals(t *testing.T) {
 	a := p.wantProblem(p.post("/chapters/9/orders?user_id=u1&items=A&variant=named", ""), http.StatusConflict, "name_in_use")
 	if !strings.Contains(a.text("fix"), "a new event_id") {
 		t.Errorf("%s", a.body)
+	}
+	a = p.wantProblem(p.post("/chapters/9/orders?user_id=u1&items=A&variant=logged", ""), http.StatusServiceUnavailable, "in_doubt")
+	if !strings.Contains(a.text("detail"), "finished without you") {
+		t.Errorf("where somebody recovers: %s", a.body)
 	}
 }
