@@ -13,7 +13,7 @@ CREATE TABLE decisions (
     payload  JSONB       NOT NULL CHECK (jsonb_typeof(payload) = 'object'),
     at       TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
 );
-COMMENT ON TABLE  decisions IS 'The log of the coordinator. A prepared order without a row here is rolled back: presumed abort.';
+COMMENT ON TABLE  decisions IS 'The log of the coordinator. A prepared order without a row here is rolled back, presumed abort; beside coordinators that write nothing down it waits for a person.';
 COMMENT ON COLUMN decisions.event_id IS 'The event, and so the prepared transaction. The key decides a race: the second decision comes too late.';
 COMMENT ON COLUMN decisions.decision IS 'commit: publish until the broker has acknowledged, then COMMIT PREPARED. abort: ROLLBACK PREPARED.';
 COMMENT ON COLUMN decisions.taken IS 'Somebody who recovers acts on it: it cannot be taken back any more.';
