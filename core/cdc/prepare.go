@@ -41,14 +41,17 @@ WITH (publish = 'insert')`
 	anySlot    = `SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1`
 	dropSlot   = `SELECT pg_drop_replication_slot($1)`
 	makeSlot   = `SELECT lsn::text FROM pg_create_logical_replication_slot($1, 'pgoutput')`
-	noteSlot   = `INSERT INTO slots (bus, since) VALUES ($1, $2::pg_lsn)`
 
-	// Whoever made it may have died before it was noted: without a note no figure counts
-	// its rows. What it has delivered is no longer its to deliver.
+	// A slot that nobody noted would hide the gap before it. Its maker may die at any time,
+	// so a note is open before the slot is made, and says since when afterwards.
+	openNote = `INSERT INTO slots (bus) SELECT $1 WHERE NOT EXISTS (SELECT FROM slots WHERE bus = $1 AND since IS NULL)`
+	noteSlot = `UPDATE slots SET since = $2::pg_lsn, made_at = clock_timestamp() WHERE bus = $1 AND since IS NULL`
+
+	// Its maker has died. Since when the slot is there nobody knows; what it has delivered is
+	// no longer its to deliver, and what was written before is taken to be in the gap.
 	noteFound = `
-INSERT INTO slots (bus, since)
-SELECT $1, confirmed_flush_lsn FROM pg_replication_slots
-WHERE slot_name = $2 AND NOT EXISTS (SELECT FROM slots WHERE bus = $1)`
+UPDATE slots l SET since = r.confirmed_flush_lsn FROM pg_replication_slots r
+WHERE l.bus = $1 AND l.since IS NULL AND r.slot_name = $2`
 
 	// An end in order, because a client that goes away is not noticed while it waits.
 	boundSlot = `SELECT set_config('statement_timeout', $1, false)`
@@ -130,6 +133,9 @@ func (l Lane) prepare(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if tables == 2 && slots == 1 {
 		_, err := conn.Exec(ctx, noteFound, l.Bus, l.slot(number))
+		return err
+	}
+	if _, err := conn.Exec(ctx, openNote, l.Bus); err != nil {
 		return err
 	}
 	if err := l.clear(ctx, conn, l.slot(number)); err != nil {

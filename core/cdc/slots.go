@@ -26,7 +26,8 @@ type Slot struct {
 	// BehindBytes is how far the confirmed position is behind the end of the log.
 	BehindBytes int64  `json:"behind_bytes"`
 	Confirmed   string `json:"confirmed,omitempty"`
-	// Since is where it begins: what was committed before, it never delivers.
+	// Since is where it begins: what was committed before, it never delivers. Empty while
+	// it is being made, or when its maker died over that.
 	Since  string    `json:"since"`
 	MadeAt time.Time `json:"made_at"`
 	// Alarm says what a person has to look at; empty is well.
@@ -37,7 +38,7 @@ const listSlots = `
 SELECT DISTINCT ON (l.bus) l.bus, ` + slotSQL + `, s.slot_name IS NOT NULL,
 	coalesce(s.active, false), coalesce(pg_current_wal_lsn() - s.restart_lsn, 0)::bigint,
 	coalesce(greatest(pg_current_wal_lsn() - s.confirmed_flush_lsn, 0), 0)::bigint,
-	coalesce(s.confirmed_flush_lsn::text, ''), l.since::text, l.made_at, coalesce(s.wal_status, '')
+	coalesce(s.confirmed_flush_lsn::text, ''), coalesce(l.since::text, ''), l.made_at, coalesce(s.wal_status, '')
 FROM slots l LEFT JOIN pg_replication_slots s ON s.slot_name = ` + slotSQL + `
 ORDER BY l.bus, l.id DESC`
 
@@ -62,6 +63,8 @@ func Slots(ctx context.Context, db Querier) ([]Slot, error) {
 
 func (s Slot) alarm(status string) string {
 	switch {
+	case s.Since == "":
+		return "a slot is being made, or its maker has died: what is written until it is there is lost to every reader; a new start ends this"
 	case !s.Exists:
 		return "the slot is gone: what it had not delivered is lost, and so is what is written until there is a new one"
 	case status == "lost":
@@ -78,7 +81,7 @@ func (s Slot) alarm(status string) string {
 // The position of a row is that of its INSERT; its COMMIT is later, so that a row whose
 // transaction was open when the slot passed is counted as sent too early. For a single
 // event the audit asks more strictly. Where the slot is gone, nobody knows, and all that
-// was written since it was made counts.
+// was written since it was made counts, or everything while the first one is being made.
 const countRows = `
 SELECT o.bus, count(*) FILTER (WHERE o.status = 'failed'),
 	count(*) FILTER (WHERE o.status = 'pending' AND o.lsn >= s.confirmed),
@@ -86,7 +89,7 @@ SELECT o.bus, count(*) FILTER (WHERE o.status = 'failed'),
 	(extract(epoch FROM clock_timestamp() -
 		min(o.created_at) FILTER (WHERE o.status = 'pending' AND o.lsn >= s.confirmed)) * 1000)::bigint
 FROM outbox o JOIN (
-	SELECT DISTINCT ON (l.bus) l.bus, coalesce(r.confirmed_flush_lsn, l.since) AS confirmed
+	SELECT DISTINCT ON (l.bus) l.bus, coalesce(r.confirmed_flush_lsn, (SELECT max(since) FROM slots n WHERE n.bus = l.bus), '0/0') AS confirmed
 	FROM slots l LEFT JOIN pg_replication_slots r ON r.slot_name = ` + slotSQL + `
 	ORDER BY l.bus, l.id DESC) s USING (bus)
 GROUP BY o.bus`

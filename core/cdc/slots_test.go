@@ -174,24 +174,63 @@ func TestADroppedSlot(t *testing.T) {
 	r.prepare(t, "nats")
 	after := r.write(t, "nats", 1)
 	arrives(t, b, after)
-	gap := `SELECT count(*) FROM outbox o WHERE o.lsn < (SELECT max(since) FROM slots WHERE slots.bus = o.bus)`
-	if n := pgtest.Count(t, r.pool, gap); n != 1 {
+	if n := r.inGap(t); n != 1 {
 		t.Errorf("%d rows are in the gap, want 1", n)
 	}
 }
 
-// Between the making of a slot and its note somebody may die. The next Prepare notes it:
-// a slot without a note is in no figure.
+func (r *rig) inGap(t *testing.T) int {
+	t.Helper()
+	return pgtest.Count(t, r.pool, `SELECT count(*) FROM outbox o WHERE o.lsn < (SELECT max(since) FROM slots WHERE slots.bus = o.bus)`)
+}
+
+// Between the making of a slot and its note somebody may die, of the first slot as of one
+// that is made again. It alarms, and the next Prepare notes it; the gap is not hidden.
 func TestASlotThatNobodyNoted(t *testing.T) {
 	r := newRig(t, "nats")
-	r.exec(t, `DELETE FROM slots`)
-	r.prepare(t, "nats")
-	if s := r.slot(t, "nats"); !s.Exists || s.Since != s.Confirmed {
-		t.Errorf("%+v, want it to be noted where it stands", s)
+	for _, gap := range []int{1, 2} {
+		r.dropSlot(t, "nats")
+		if gap == 1 {
+			r.exec(t, `DELETE FROM slots`) // as if it were the first one
+		}
+		r.write(t, "nats", 1)
+		r.exec(t, `ALTER TABLE slots ADD CONSTRAINT dies CHECK (since IS NULL) NOT VALID`)
+		if err := cdc.Prepare(t.Context(), r.connect(t)(), r.lane("nats")); err == nil || !strings.Contains(err.Error(), "dies") {
+			t.Fatalf("Prepare: %v, want it to end before the note", err)
+		}
+		if s := r.slot(t, "nats"); !s.Exists || s.Since != "" || !strings.Contains(s.Alarm, "died") {
+			t.Errorf("%+v, want a slot whose maker died", s)
+		}
+		r.exec(t, `ALTER TABLE slots DROP CONSTRAINT dies`)
+		r.prepare(t, "nats")
+		r.prepare(t, "nats") // again: changes nothing
+		if s := r.slot(t, "nats"); !s.Exists || s.Since != s.Confirmed || s.Alarm != "" {
+			t.Errorf("%+v, want it to be noted where it stands", s)
+		}
+		if n := r.inGap(t); n != gap {
+			t.Errorf("%d rows are in the gap, want %d", n, gap)
+		}
+		if n := pgtest.Count(t, r.pool, `SELECT count(*) FROM slots`); n != gap {
+			t.Errorf("%d slots are noted, want %d", n, gap)
+		}
 	}
 	r.write(t, "nats", 1)
 	if s, err := cdc.ReadStats(t.Context(), r.pool); err != nil || s.Pending != 1 {
 		t.Errorf("%+v, %v, want the row to be counted", s, err)
+	}
+}
+
+// While the slot is gone and a new one cannot be made yet, nothing counts as sent.
+func TestStatsWhileASlotIsBeingMade(t *testing.T) {
+	r := newRig(t, "nats")
+	r.dropSlot(t, "nats")
+	r.exec(t, `UPDATE slots SET since = NULL`)
+	r.write(t, "nats", 1)
+	if s, err := cdc.ReadStats(t.Context(), r.pool); err != nil || s.Pending != 1 {
+		t.Errorf("%+v, %v, want the row to be pending", s, err)
+	}
+	if s := r.slot(t, "nats"); s.Exists || s.Alarm == "" {
+		t.Errorf("%+v, want an alarm", s)
 	}
 }
 

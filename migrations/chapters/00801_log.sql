@@ -13,13 +13,13 @@ COMMENT ON COLUMN outbox.lsn IS 'The position of the log when the row was writte
 CREATE TABLE slots (
     id      BIGSERIAL   PRIMARY KEY,
     bus     TEXT        NOT NULL,
-    since   PG_LSN      NOT NULL,
+    since   PG_LSN,
     made_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE  slots IS 'When the slot of a bus was made. A second row is a gap: the slot before it was gone.';
 COMMENT ON COLUMN slots.id IS 'Order of making.';
 COMMENT ON COLUMN slots.bus IS 'The bus whose events it delivers.';
-COMMENT ON COLUMN slots.since IS 'Where it begins. What was committed before, it never delivers.';
+COMMENT ON COLUMN slots.since IS 'Where it begins. What was committed before, it never delivers. NULL: it is being made, or its maker died over that; the next one fills it in.';
 COMMENT ON COLUMN slots.made_at IS 'When it was made.';
 
 -- +goose Down
