@@ -64,9 +64,13 @@ func (w *work) claim(ctx context.Context, batch []*item) error {
 	}
 }
 
+// A COMMIT is in the log a moment before anybody sees what it wrote: without the lock the
+// row could still be failed, and the retry would be taken for one that is over. The lock
+// waits for the transaction that we have read of. It stands on whatever the row is, or
+// else the one that is still failed would not be waited for.
 const readRetried = `
-SELECT event_id::text, topic, key, headers, payload FROM outbox
-WHERE id = $1 AND bus = $2 AND status = 'pending'`
+SELECT status, event_id::text, topic, key, headers, payload FROM outbox
+WHERE id = $1 AND bus = $2 FOR SHARE`
 
 func (w *work) ask(ctx context.Context, batch []*item) (open bool, err error) {
 	if w.cfg.Gate == nil && !hasRetry(batch) {
@@ -84,16 +88,26 @@ func (w *work) ask(ctx context.Context, batch []*item) (open bool, err error) {
 			if it.retry == 0 {
 				continue
 			}
-			m, headers := &it.msg, []byte(nil)
-			err := tx.QueryRow(ctx, readRetried, it.retry, w.lane.Bus).Scan(&m.ID, &m.Topic, &m.Key, &headers, &m.Payload)
-			if it.done = errors.Is(err, pgx.ErrNoRows); err != nil && !it.done {
-				return err // a row of another lane, or one that has failed again, is no error
+			if err := w.readRetried(ctx, tx, it); err != nil {
+				return err
 			}
-			it.readHeaders(headers)
 		}
 		return nil
 	})
 	return open, err
+}
+
+// readRetried reads the row of a retry. One of another lane, or one that has failed again,
+// is no error, and nothing to publish.
+func (w *work) readRetried(ctx context.Context, tx pgx.Tx, it *item) error {
+	m, status, headers := &it.msg, "", []byte(nil)
+	err := tx.QueryRow(ctx, readRetried, it.retry, w.lane.Bus).Scan(&status, &m.ID, &m.Topic, &m.Key, &headers, &m.Payload)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	it.done = status != "pending"
+	it.readHeaders(headers)
+	return nil
 }
 
 func hasRetry(batch []*item) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,7 +32,8 @@ WHERE get_byte(data, 0) IN (ascii('R'), ascii('I'))
 
 	// A person's retry is in the log of every lane. That of a row which is not pending on
 	// this bus is nothing that waits: a relay would find no row either.
-	countRetried = `SELECT count(*) FROM outbox WHERE id = ANY ($1) AND bus = $2 AND status = 'pending'`
+	// The lock is for a retry whose COMMIT is in the log and not visible yet.
+	retriedHere = `SELECT status FROM outbox WHERE id = ANY ($1) AND bus = $2 FOR SHARE`
 
 	// The server has to stop by itself: it does not notice that a client has gone, and keeps
 	// the slot busy meanwhile.
@@ -112,7 +114,10 @@ func (l Lane) waits(ctx context.Context, tx pgx.Tx, slot, upTo string) (bool, er
 	if rows.Err() != nil || len(retried) == 0 {
 		return false, rows.Err()
 	}
-	var n int
-	err = tx.QueryRow(ctx, countRetried, retried, l.Bus).Scan(&n)
-	return n > 0, err
+	rows, err = tx.Query(ctx, retriedHere, retried, l.Bus)
+	if err != nil {
+		return false, err
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return slices.Contains(all, "pending"), err
 }
