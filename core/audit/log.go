@@ -23,12 +23,15 @@ const (
 SELECT coalesce((SELECT wal_status <> 'lost' FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || $1` + slotEnding + `), false),
 	coalesce((SELECT confirmed_flush_lsn >= $2::pg_lsn FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || $1` + slotEnding + `), false)`
 
-	// A row behind the confirmed position has not been delivered, however long one waits;
-	// one that was written before its slot was made never is.
+	// A row behind the confirmed position has not been delivered, however long one waits. One
+	// that was written before its slot was made is delivered only if it was committed
+	// afterwards. A slot whose maker died before it was noted begins no later than where it
+	// stands.
 	readRowInLog = `
-SELECT coalesce(o.lsn >= (SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = current_schema() || '_' || o.bus` + slotEnding + `), false),
-	coalesce(o.lsn < (SELECT max(since) FROM slots WHERE slots.bus = o.bus), false)
-FROM outbox o WHERE o.event_id = $1`
+SELECT coalesce(o.lsn >= s.confirmed_flush_lsn, false),
+	coalesce(o.lsn < (SELECT max(coalesce(n.since, s.confirmed_flush_lsn)) FROM slots n WHERE n.bus = o.bus), false)
+FROM outbox o LEFT JOIN pg_replication_slots s ON s.slot_name = current_schema() || '_' || o.bus` + slotEnding + `
+WHERE o.event_id = $1`
 )
 
 // LogEnd is where the log ends now. Everything that an earlier query has seen was
@@ -49,7 +52,7 @@ func Passed(ctx context.Context, db DB, busName, at string) (exists, passed bool
 type logWitness struct {
 	passed bool // the slot has delivered everything that was committed when we looked
 	gone   bool // there is no slot that could deliver it
-	older  bool // the event was written before its slot was made
+	older  bool // the event was written before its slot was made, and that has passed it
 	waited bool // the bus had its time to deliver after that
 }
 
@@ -70,16 +73,17 @@ func (s Source) askLog(ctx context.Context, t *Trail, backlog Backlog) (w witnes
 	if err != nil {
 		return w, fmt.Errorf("audit: the end of the log: %w", err)
 	}
-	var behind bool
+	var behind, older bool
 	if t.Outbox != nil {
-		if err := s.DB.QueryRow(ctx, readRowInLog, t.EventID).Scan(&behind, &w.log.older); err != nil {
+		if err := s.DB.QueryRow(ctx, readRowInLog, t.EventID).Scan(&behind, &older); err != nil {
 			return w, fmt.Errorf("audit: the row's place in the log: %w", err)
 		}
 	}
-	if !w.log.older {
-		if w.log.gone, w.log.passed, err = s.awaitPassed(ctx, t.Bus, end, behind); err != nil {
-			return w, fmt.Errorf("audit: the slot of %s: %w", t.Bus, err)
-		}
+	if w.log.gone, w.log.passed, err = s.awaitPassed(ctx, t.Bus, end, behind); err != nil {
+		return w, fmt.Errorf("audit: the slot of %s: %w", t.Bus, err)
+	}
+	if w.log.older = older && w.log.passed; w.log.older {
+		w.log.passed = false // it has passed the place; most likely it did not bring the event
 	}
 	if !t.handed(w) || s.Elsewhere && t.Bus == "rabbitmq" || !wait(ctx, Redelivery(t.Bus)) {
 		return w, nil
@@ -122,7 +126,7 @@ func (t *Trail) judgeLogged() {
 func (w logWitness) why(busName string) string {
 	switch {
 	case w.older:
-		return "the event was written before the slot of " + busName + " was made, and that one before it is gone: the log will not bring it; "
+		return "the event was written before the slot of " + busName + " was made, and the one before it is gone: the log will not bring it; "
 	case w.gone:
 		return "there is no slot for " + busName + " any more, so nothing in the log will ever be delivered; "
 	case w.passed:

@@ -3,10 +3,12 @@ package audit_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"outboxplayground/core/audit"
@@ -134,7 +136,18 @@ func TestWhatTheSlotSaysOfAnEvent(t *testing.T) {
 			then: func(t *testing.T, l *logged, _ string) { l.exec(t, dropSlot, l.slot) },
 			want: audit.Verdict{Orders: 1, Lost: 1}, why: "there is no slot for rabbitmq any more"},
 		"slot dropped and made anew": {withRow: true, backlog: none, status: "pending",
+			then: func(t *testing.T, l *logged, _ string) { l.exec(t, dropSlot, l.slot); l.prepare(t); l.read(t) },
+			want: audit.Verdict{Orders: 1, Lost: 1}, why: "written before the slot of rabbitmq was made"},
+		"slot made anew, not passed": {withRow: true, backlog: neverAsked, status: "pending",
 			then: func(t *testing.T, l *logged, _ string) { l.exec(t, dropSlot, l.slot); l.prepare(t) },
+			want: audit.Verdict{Orders: 1, Pending: 1}, why: "has not confirmed"},
+		"slot made anew, its maker died": {withRow: true, backlog: none, status: "pending",
+			then: func(t *testing.T, l *logged, _ string) {
+				l.exec(t, dropSlot, l.slot)
+				l.prepare(t)
+				l.exec(t, `UPDATE slots SET since = NULL WHERE id = (SELECT max(id) FROM slots)`)
+				l.read(t)
+			},
 			want: audit.Verdict{Orders: 1, Lost: 1}, why: "written before the slot of rabbitmq was made"},
 		"slot dropped, after it was sent": {withRow: true, backlog: neverAsked, status: "sent",
 			then: func(t *testing.T, l *logged, id string) { l.exec(t, anyEmail, id); l.exec(t, dropSlot, l.slot) },
@@ -160,6 +173,73 @@ func TestWhatTheSlotSaysOfAnEvent(t *testing.T) {
 				t.Errorf("its row is shown as %s, want %s", trail.Outbox.Status, c.status)
 			}
 		})
+	}
+}
+
+// An event that is written while its slot is being made, and committed afterwards, has its
+// place before the slot begins, and is delivered. It is not lost.
+func TestAnEventWrittenWhileItsSlotIsMade(t *testing.T) {
+	l := newLogged(t)
+	l.exec(t, dropSlot, l.slot)
+	var making sync.WaitGroup
+	defer making.Wait()
+	first, firstID := l.begin(t)
+	defer first.Rollback(context.Background())
+	making.Go(func() { l.prepare(t) })
+	l.waitedFor(t, firstID)
+	second, secondID := l.begin(t)
+	defer second.Rollback(context.Background())
+	must(t, first.Rollback(t.Context()))
+	l.waitedFor(t, secondID) // from now on the changes of new transactions are collected
+	tx, _ := l.begin(t)
+	defer tx.Rollback(context.Background())
+	id := uuid.NewString()
+	mustExec(t, tx, anyOrder, id)
+	mustExec(t, tx, anyRow, id)
+	must(t, second.Rollback(t.Context()))
+	making.Wait()
+	must(t, tx.Commit(t.Context()))
+	const inserts = `
+SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)
+WHERE get_byte(data, 0) = ascii('I')`
+	if n := pgtest.Count(t, l.pool, inserts, l.slot, l.schema+"_rabbitmq"); n != 1 {
+		t.Errorf("the slot holds %d events, want 1: this test does not show what it should", n)
+	}
+	const before = `SELECT count(*) FROM outbox WHERE lsn < (SELECT max(since) FROM slots)`
+	if n := pgtest.Count(t, l.pool, before); n != 1 {
+		t.Errorf("%d rows are before the slot, want 1: this test does not show what it should", n)
+	}
+	if trail := l.event(t, id, holds(0)); trail.Verdict.Pending != 1 || trail.Verdict.Lost != 0 {
+		t.Errorf("%+v, because %q, want it to be pending", trail.Verdict, trail.Why)
+	}
+}
+
+// begin opens a transaction that has written, and tells its number.
+func (l *logged) begin(t *testing.T) (tx pgx.Tx, xid string) {
+	t.Helper()
+	tx, err := l.pool.Begin(t.Context())
+	must(t, err)
+	must(t, tx.QueryRow(t.Context(), `SELECT pg_current_xact_id()::text`).Scan(&xid))
+	return tx, xid
+}
+
+// waitedFor waits until the maker of the slot waits for the end of a transaction.
+func (l *logged) waitedFor(t *testing.T, xid string) {
+	t.Helper()
+	const waits = `
+SELECT count(*) FROM pg_locks l JOIN pg_replication_slots s ON s.active_pid = l.pid
+WHERE l.locktype = 'transactionid' AND NOT l.granted AND l.transactionid::text = $1 AND s.slot_name = $2`
+	for until := time.Now().Add(20 * time.Second); pgtest.Count(t, l.pool, waits, xid, l.slot) == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("nobody waits for transaction %s", xid)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
