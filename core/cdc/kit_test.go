@@ -64,7 +64,7 @@ func (r *rig) connect(t testing.TB) func() *pgx.ConnConfig {
 func (r *rig) prepare(t testing.TB, busName string) {
 	t.Helper()
 	// A new slot waits for the open transactions of all other tests on the server.
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	if err := cdc.Prepare(ctx, r.connect(t)(), r.lane(busName)); err != nil {
 		t.Fatal(err)
