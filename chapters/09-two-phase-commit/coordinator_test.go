@@ -27,7 +27,7 @@ func state(err error) string {
 // proves so only if it may have got through before.
 func TestInsist(t *testing.T) {
 	_, unreached := pgx.Connect(t.Context(), "postgres://127.0.0.1:1/nowhere")
-	full := &pgconn.PgError{Code: "53300"}
+	full, gone := &pgconn.PgError{Code: "53300"}, prepared.ErrUnknown
 	for _, tt := range []struct {
 		name  string
 		said  []error // what each word is answered
@@ -36,10 +36,10 @@ func TestInsist(t *testing.T) {
 		{"heard", []error{nil}, false},
 		{"no connection to spare", []error{full, nil}, false},
 		{"not reached", []error{unreached, nil}, false},
-		{"the answer was lost", []error{io.ErrUnexpectedEOF, prepared.ErrUnknown}, false},
-		{"not reached, then gone", []error{unreached, prepared.ErrUnknown}, true},
-		{"somebody else ends it", []error{prepared.ErrBusy, prepared.ErrUnknown}, true},
-		{"gone before", []error{prepared.ErrUnknown}, true},
+		{"the answer was lost", []error{io.ErrUnexpectedEOF, gone}, false},
+		{"not reached, then gone", []error{unreached, gone}, true},
+		{"somebody else ends it", []error{prepared.ErrBusy, gone}, true},
+		{"gone before", []error{gone}, true},
 		{"refused", []error{&pgconn.PgError{Code: "42501"}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -48,7 +48,8 @@ func TestInsist(t *testing.T) {
 				words++
 				return tt.said[words-1]
 			})
-			if errors.Is(err, prepared.ErrInDoubt) != tt.doubt || (err != nil) != tt.doubt {
+			doubt := errors.Is(err, prepared.ErrInDoubt)
+			if doubt != tt.doubt || (err != nil) != tt.doubt {
 				t.Errorf("%v, want in doubt: %t", err, tt.doubt)
 			}
 			if words != len(tt.said) {
@@ -77,7 +78,8 @@ func TestARefusedOrderIsPlacedAgain(t *testing.T) {
 	}
 	orders, doubts := w.left(t, order)
 	if sent := len(b.Accepted()); orders != 1 || doubts != 0 || sent != 1 {
-		t.Errorf("%d rows, %d in doubt, %d messages, want 1, 0 and 1", orders, doubts, sent)
+		t.Errorf("%d rows, %d in doubt, %d messages, want 1, 0 and 1",
+			orders, doubts, sent)
 	}
 }
 
@@ -96,7 +98,8 @@ func TestAPersonIsFaster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			order := shoptest.Order("nats")
 			b := &shoptest.Bus{Fail: func(bus.Message) error {
-				return word(context.Background(), prepared.Name(w.schema, order.EventID))
+				name := prepared.Name(w.schema, order.EventID)
+				return word(context.Background(), name)
 			}}
 			s := &Recovering{*w.coordinator(w.pool, b, nil)}
 			err := s.PlaceOrder(t.Context(), order)
@@ -122,6 +125,7 @@ func TestAnOvertakenCoordinatorEndsNothing(t *testing.T) {
 	}
 	orders, doubts := w.left(t, order)
 	if sent := len(b.Accepted()); orders != 0 || doubts != 1 || sent != 0 {
-		t.Errorf("%d rows, %d in doubt, %d messages, want one in doubt", orders, doubts, sent)
+		t.Errorf("%d rows, %d in doubt, %d messages, want one in doubt",
+			orders, doubts, sent)
 	}
 }

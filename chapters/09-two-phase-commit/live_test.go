@@ -116,7 +116,8 @@ func TestAPlaygroundRecoversWhatIsDecided(t *testing.T) {
 	}
 	// By now the recovery has come to what is no order's, too.
 	if _, err := pool.Exec(t.Context(), `INSERT INTO decisions VALUES
-		(gen_random_uuid(), 'abort', true, 'nats', '', '', '{}', now() - interval '1 hour')
+		(gen_random_uuid(), 'abort', true, 'nats', '', '', '{}',
+			now() - interval '1 hour')
 		`); err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,12 @@ func TestARefusedEventWaitsForAPerson(t *testing.T) {
 	poison.Store(ids[1])
 	start(t, r.relay(t, b, "nats", cdc.Config{}))
 	arrives(t, b, []string{ids[0], ids[2]})
-	failed, err := outbox.Failed(t.Context(), r.pool, outbox.Filter{})
+	var failed []outbox.Row
+	var err error
+	await(t, func() bool { // it is written down after the others have arrived
+		failed, err = outbox.Failed(t.Context(), r.pool, outbox.Filter{})
+		return err != nil || len(failed) > 0
+	})
 	if err != nil || len(failed) != 1 || failed[0].EventID != ids[1] || failed[0].Attempts != 1 {
 		t.Fatalf("%+v, %v, want the poisoned row", failed, err)
 	}

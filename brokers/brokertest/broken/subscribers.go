@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"outboxplayground/brokers/brokertest"
 	"outboxplayground/core/bus"
@@ -52,14 +53,24 @@ func deliversTwice(h Healthy) Healthy {
 	}}
 }
 
-// takesAll holds up to a hundred messages for a handler that takes one at a time.
+// takesAll holds up to a hundred messages for a handler that takes one at a time. It
+// does not call it before it has them: however busy the machine, nobody else gets any.
 func takesAll(h Healthy) Healthy {
 	return &subscribing{h, func(ctx context.Context, topic, group string, handle bus.Handler) error {
 		var turn sync.Mutex
+		var taken atomic.Int64
+		full := sync.OnceFunc(func() {
+			for n := int64(-1); n != taken.Load(); {
+				n = taken.Load()
+				bus.Pause(ctx, 200*time.Millisecond)
+			}
+		})
 		var takers sync.WaitGroup
 		for range 100 {
 			takers.Go(func() {
 				_ = h.Subscribe(ctx, topic, group, func(ctx context.Context, m bus.Message) error {
+					taken.Add(1)
+					full()
 					turn.Lock()
 					defer turn.Unlock()
 					if ctx.Err() != nil {
