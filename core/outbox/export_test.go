@@ -2,13 +2,14 @@ package outbox
 
 // The tests ask the planner about the very statements that run.
 const (
-	CountRows   = countRows
-	PlainClaim  = plainClaim
-	LeasedClaim = leasedClaim
-	NoSort      = noSort
-	EndClaim    = endClaim
-	LeasedSent  = leasedSent
-	AnyPending  = anyPending
+	CountRows     = countRows
+	PlainClaim    = plainClaim
+	LeasedClaim   = leasedClaim
+	NoSort        = noSort
+	EndClaim      = endClaim
+	LeasedSent    = leasedSent
+	LeasedSentAll = leasedSentAll
+	AnyPending    = anyPending
 )
 
 // Sent is the statement that marks rows of a plain claim.

@@ -89,10 +89,17 @@ func (q Leased) Claim(ctx context.Context, tx pgx.Tx, w Want) ([]Entry, error) {
 }
 
 const (
-	// The usual case in one statement: everything was sent, the claims are over. Of the
-	// rows $1 those are marked whose token, at the same place in $2, was still there. They
-	// are put together first: to join the two lists with the table costs a seventh more.
+	// The usual case in one statement: everything was sent, the claim is over.
 	leasedSent = `
+WITH mine AS (DELETE FROM outbox_claims WHERE token = $2 RETURNING token)
+UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
+WHERE id = ANY ($1) AND status || '' = 'pending' AND EXISTS (SELECT FROM mine)`
+
+	// The same for several claims. One alone keeps to the form above: a list of tokens lets
+	// the planner read the whole table of claims, which under a long snapshot is full of dead
+	// ones. Of the rows $1 those are marked whose token, at the same place in $2, was still there. They
+	// are put together first: to join the two lists with the table costs a seventh more.
+	leasedSentAll = `
 WITH mine AS (DELETE FROM outbox_claims WHERE token = ANY ($2) RETURNING token)
 UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
 WHERE status || '' = 'pending' AND id = ANY (ARRAY(
@@ -107,8 +114,14 @@ WHERE status || '' = 'pending' AND id = ANY (ARRAY(
 // it ends by that: the lock on the claim keeps the next worker away until the rows
 // are written.
 func (q Leased) Settle(ctx context.Context, db DB, s Settlement) (conflicts int, err error) {
+	if s.rows() == 0 {
+		return 0, nil
+	}
 	if s.plain() {
-		return task{leasedSent, []any{ids(s.Sent), tokens(s.Sent)}, len(s.Sent)}.do(ctx, db)
+		if of := tokens(s.Sent); of[0] != of[len(of)-1] { // the rows of a claim stand together
+			return task{leasedSentAll, []any{ids(s.Sent), of}, len(s.Sent)}.do(ctx, db)
+		}
+		return task{leasedSent, []any{ids(s.Sent), s.token()}, len(s.Sent)}.do(ctx, db)
 	}
 	fence := endClaim
 	if s.Partial {
