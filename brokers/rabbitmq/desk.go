@@ -43,6 +43,9 @@ func (d *desk) with(ctx context.Context, f func(*conn) error) error {
 	err := f(d.conn)
 	if !release() {
 		d.conn.bye()
+		if err != nil {
+			err = fmt.Errorf("no answer in time: %w: %w", ctx.Err(), err)
+		}
 	}
 	return err
 }

@@ -52,19 +52,24 @@ type Options struct {
 	// Default: DefaultMaxBytes.
 	MaxBytes int
 	// Settle is how long Prepare waits after it has made a queue, because RabbitMQ
-	// confirms a declaration before its registers are on disk. Seen on 3.10.8: killed
+	// confirms a declaration before its registers are on disk. The names of quorum
+	// queues stand in a DETS table that is saved after the first half second without a
+	// change, and written within 3 s in any case (the module ra_directory of its Raft
+	// library, and the default delayed_write of Erlang's dets). Seen on 3.10.8: killed
 	// up to 0.9 s after the declaration, the broker came back with a quorum queue that
-	// answers nobody, and what it had confirmed was gone; after 1.2 s all was there.
+	// answers nobody, and what it had confirmed was gone; after 1.2 s all was there,
+	// and on a busy machine not even after 1.5 s.
 	// With classic queues a kill right after the declaration did harm in one of some
 	// twenty tries: a group got nothing of what was confirmed after the restart, as if
 	// its binding had been forgotten. Until then "accepted" would not be quite true.
-	// Negative: do not wait, for a broker that is not going to die in that second.
+	// Negative: do not wait, for a broker that is not going to die in those seconds.
 	// Default: DefaultSettle.
 	Settle time.Duration
 }
 
-// DefaultSettle is the second that RabbitMQ 3.10 takes, and a margin.
-const DefaultSettle = 1500 * time.Millisecond
+// DefaultSettle is the 3 s within which RabbitMQ writes the name of a new queue, and
+// a margin.
+const DefaultSettle = 3500 * time.Millisecond
 
 // Bus is a bus.Bus on RabbitMQ. It publishes on one connection that it keeps up by
 // itself; each subscription has a connection of its own, because RabbitMQ stops
