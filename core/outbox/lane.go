@@ -29,7 +29,8 @@ const sweepShare = 20
 
 // want says what the next claim is after. A lane in trouble asks for one row, the oldest
 // first and then the one behind the last: where only a destination is away, a row for
-// another one gets through, and says that the broker is there. Else a claim begins near the cursor, and once in a poll interval from 0.
+// another one gets through, and says that the broker is there. Else a claim begins near
+// the cursor, and once in a poll interval from 0.
 func (l *lane) want(cfg Config, bus string) Want {
 	w := Want{Bus: bus, Limit: cfg.Batch, Except: l.inHand(term(cfg.Queue))}
 	switch now := time.Now(); {

@@ -95,10 +95,11 @@ WITH mine AS (DELETE FROM outbox_claims WHERE token = $2 RETURNING token)
 UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()
 WHERE id = ANY ($1) AND status || '' = 'pending' AND EXISTS (SELECT FROM mine)`
 
-	// The same for several claims. One alone keeps to the form above: a list of tokens lets
-	// the planner read the whole table of claims, which under a long snapshot is full of dead
-	// ones. Of the rows $1 those are marked whose token, at the same place in $2, was still there. They
-	// are put together first: to join the two lists with the table costs a seventh more.
+	// The same for several claims. One alone keeps to the form above: a list of tokens
+	// lets the planner read the whole table of claims, which under a long snapshot is full
+	// of dead ones. Of the rows $1 those are marked whose token, at the same place in $2,
+	// was still there. They are put together first: to join the two lists with the table
+	// costs a seventh more.
 	leasedSentAll = `
 WITH mine AS (DELETE FROM outbox_claims WHERE token = ANY ($2) RETURNING token)
 UPDATE outbox SET status = 'sent', sent_at = clock_timestamp()

@@ -109,9 +109,9 @@ func (r *Relay) publishAll(ctx context.Context, msgs []bus.Message) error {
 	return r.bus.Publish(ctx, msgs...)
 }
 
-// stale tells whether a claim that was made ahead has been lying here for so long that its lease may be
-// over before its publish is. Looking narrows the gap and cannot close it: who is
-// stopped right after this line publishes all the same.
+// stale tells whether a claim that was made ahead has been lying here for so long that
+// its lease may be over before its publish is. Looking narrows the gap and cannot close
+// it: who is stopped right after this line publishes all the same.
 func (r *Relay) stale(c claimed) bool {
 	t := term(r.cfg.Queue)
 	return t > 0 && time.Since(c.at) > t/2

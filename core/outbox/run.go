@@ -101,8 +101,7 @@ func (r *Relay) settleNext(ctx context.Context, p *pipeline) {
 	}
 	select {
 	case s := <-p.settling:
-		r.absorb(s)
-		p.settling = nil
+		r.settlementEnded(p, s)
 	default:
 	}
 	if p.settling == nil && len(p.waiting) > 0 {
@@ -122,9 +121,14 @@ func (r *Relay) settleAll(ctx context.Context, p *pipeline) {
 // collect waits for the settlement under way.
 func (r *Relay) collect(p *pipeline) {
 	if p.settling != nil {
-		r.absorb(<-p.settling)
-		p.settling = nil
+		r.settlementEnded(p, <-p.settling)
 	}
+}
+
+// settlementEnded takes note of it in the lane, and makes room for the next.
+func (r *Relay) settlementEnded(p *pipeline, s []settled) {
+	r.absorb(s)
+	p.settling = nil
 }
 
 // databaseRest is the wait that errors of the database ask for.
@@ -156,8 +160,7 @@ func (r *Relay) rest(ctx context.Context, p *pipeline, d time.Duration) {
 		case <-wake:
 			return
 		case s := <-p.settling:
-			r.absorb(s)
-			p.settling = nil
+			r.settlementEnded(p, s)
 			r.settleNext(ctx, p)
 		}
 	}
