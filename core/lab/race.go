@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"sync"
 	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"outboxplayground/core/audit"
 	"outboxplayground/core/fault"
 )
 
@@ -40,8 +43,8 @@ type RaceResult struct {
 	Naive  RaceSide   `json:"naive"`
 	Outbox RaceSide   `json:"outbox"`
 	Outage RaceOutage `json:"outage"`
-	// Conclusive is false when the outage did not happen, or something is still
-	// pending: then the numbers prove nothing.
+	// Conclusive is false when the outage did not happen, something is still pending,
+	// or a side's own verdict is unknown: then the numbers prove nothing.
 	Conclusive bool      `json:"conclusive"`
 	Note       string    `json:"note"`
 	AsOf       time.Time `json:"as_of"`
@@ -111,12 +114,15 @@ func (l *Lab) Race(ctx context.Context, race RaceSpec, tell func(Progress)) (Rac
 func raceResult(race RaceSpec, shared *sharedOutage, results []Result) RaceResult {
 	res := RaceResult{Count: race.Count, Bus: race.Bus, AsOf: time.Now().UTC(),
 		Naive: raceSide(results[0].Report), Outbox: raceSide(results[1].Report), Outage: shared.report()}
-	res.Conclusive = res.Outage.Hits > 0 && res.Naive.Pending+res.Outbox.Pending == 0
+	unknown := slices.IndexFunc(results, func(r Result) bool { return r.Report.Valid == audit.Unknown })
+	res.Conclusive = res.Outage.Hits > 0 && res.Naive.Pending+res.Outbox.Pending == 0 && unknown < 0
 	switch {
 	case race.Bus == "inmemory":
 		res.Note = "the bus in memory has no connection that could be cut, so there was no outage: this proves nothing; choose a bus with a network"
 	case res.Outage.Hits == 0:
 		res.Note = fmt.Sprintf("the outage begins at order %d and met nothing: this proves nothing; ask for more orders", firstTarget)
+	case res.Naive.Pending+res.Outbox.Pending == 0 && unknown >= 0:
+		res.Note = "this is not the last word: chapter " + strconv.Itoa(results[unknown].Report.Chapter) + ": " + results[unknown].Report.Why
 	case !res.Conclusive:
 		res.Note = "some events are still pending: this is not the last word"
 	default:
