@@ -46,3 +46,11 @@ func TestHitsOfAnOutage(t *testing.T) {
 		t.Errorf("%d hits, want 1", n)
 	}
 }
+
+// An order that was committed has not met an outage of the database.
+func TestHitsOfADatabaseThatIsDown(t *testing.T) {
+	r := &run{span: span{2, 4}, answers: []string{refused, created, noReply, refused}}
+	if n := r.refusedInSpan(); n != 1 {
+		t.Errorf("%d hits, want 1", n)
+	}
+}

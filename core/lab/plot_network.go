@@ -39,16 +39,20 @@ func plotDBDown(ctx context.Context, r *run) error {
 	if err := r.placeTo(ctx, r.span.to); err != nil {
 		return err
 	}
-	r.hits = func() (n int) {
-		for _, answer := range r.answers[r.span.from-1 : r.span.to] {
-			if answer != noReply {
-				n++ // its order met the outage and came back with an answer
-			}
-		}
-		return n
-	}
+	r.hits = r.refusedInSpan
 	r.healNetwork()
 	return r.placeTo(ctx, r.spec.Orders)
+}
+
+// refusedInSpan counts the affected orders that met an outage of the database: one that
+// was committed all the same did not meet it.
+func (r *run) refusedInSpan() (n int) {
+	for _, answer := range r.answers[r.span.from-1 : r.span.to] {
+		if answer == refused {
+			n++
+		}
+	}
+	return n
 }
 
 // publisher is the role that talks to the broker.
