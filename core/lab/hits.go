@@ -63,8 +63,12 @@ func (r *run) allTold(ctx context.Context) error {
 	for i, p := range r.procs {
 		echo := fmt.Sprintf("echo-%d-%d", i, len(r.journal.all()))
 		if p.over() || p.tell(order{Echo: echo}) != nil {
-			<-p.ended
-			continue
+			select {
+			case <-p.ended:
+				continue
+			case <-ctx.Done(): // it hears nothing and lives: the clean-up will end it
+				return ctx.Err()
+			}
 		}
 		_, _, err := r.journal.await(ctx, p.ended, 0, func(l Line) bool { return l.Step == sayEcho && l.Text == echo })
 		if err != nil && !p.over() {

@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -52,5 +54,20 @@ func TestHitsOfADatabaseThatIsDown(t *testing.T) {
 	r := &run{span: span{2, 4}, answers: []string{refused, created, noReply, refused}}
 	if n := r.refusedInSpan(); n != 1 {
 		t.Errorf("%d hits, want 1", n)
+	}
+}
+
+// A child that hears nothing any more and lives does not hold the run for ever.
+func TestAChildThatIsDeafIsNotWaitedForForEver(t *testing.T) {
+	_, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &run{journal: newJournal(), procs: []*process{{in: in, ended: make(chan struct{})}}}
+	if err := r.allTold(ctx); err == nil {
+		t.Error("all was told, by a child that was not asked")
 	}
 }
