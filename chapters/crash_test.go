@@ -101,7 +101,7 @@ func killUnderTrickle(t *testing.T, p *process, s *servers.Server) {
 // arrived waits until the event has at least one email: a crash may duplicate.
 func (p *process) arrived(id string) (trail map[string]any) {
 	p.t.Helper()
-	eventually(p.t, 60*time.Second, "event "+id+" to arrive", func() bool {
+	eventually(p.t, 2*time.Minute, "event "+id+" to arrive", func() bool {
 		_, trail = p.call("GET", "/audit/event/"+id, "")
 		emails, _ := trail["emails"].([]any)
 		return len(emails) > 0

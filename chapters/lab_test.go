@@ -41,7 +41,7 @@ func newBench(t *testing.T, buses ...string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Env = append(l.Env, childMark+"=1")
+	l.Env = append(l.Env, childMark+"="+t.Name())
 	if err := pg.MigratePlayground(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +206,7 @@ const labParallel = 8
 // Chapters against buses against faults, each measured and compared with what the
 // chapter declares; then nothing may be left of it anywhere.
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, brokers.Names()...)
 	cells := everyCell(t)
 	if !full() {

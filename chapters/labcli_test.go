@@ -37,6 +37,7 @@ func (b *bench) command(t *testing.T, args ...string) (stdout, stderr string, co
 // The exit code is the verdict, and with --json stdout is one report and nothing
 // else.
 func TestRunCommand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	for _, c := range []struct {
 		name  string
@@ -119,6 +120,7 @@ func (b *bench) startLong(t *testing.T, busName string) (p *process, schema stri
 
 // Ctrl-C: the run cleans up by itself.
 func TestInterruptedRunCleansUp(t *testing.T) {
+	t.Parallel()
 	for _, busName := range []string{"rabbitmq", "kafka"} {
 		t.Run(busName, func(t *testing.T) {
 			b := newBench(t, busName)
@@ -146,6 +148,7 @@ func TestInterruptedRunCleansUp(t *testing.T) {
 // SIGKILL: nobody can clean up, so the children end by themselves, and the next
 // start sweeps the rest.
 func TestKilledRunIsSwept(t *testing.T) {
+	t.Parallel()
 	for _, busName := range []string{"rabbitmq", "kafka", "nats", "redis"} {
 		t.Run(busName, func(t *testing.T) {
 			b := newBench(t, busName)
@@ -178,6 +181,7 @@ func TestKilledRunIsSwept(t *testing.T) {
 
 // The same for the playground itself with runs in its queue; its next start sweeps.
 func TestKilledServeIsSweptAtTheNextStart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats", "redis", "rabbitmq", "kafka")
 	p := startServe(t, b.env())
 	p.waitReady(allBuses()...)

@@ -19,6 +19,7 @@ import (
 // Twenty runs asked for at once finish with the verdict that is declared, are
 // stored, and leave nothing.
 func TestTwentyRunsAtOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, brokers.Names()...)
 	q := lab.NewQueue(b.Lab, b.pool)
 	ctx, cancel := context.WithCancel(t.Context())

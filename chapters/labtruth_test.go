@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,6 +55,7 @@ func TestASlowListenerIsNoLoss(t *testing.T) {
 // A run of which a process has died that no fault was to strike says nothing about
 // the chapter, however well its numbers look.
 func TestARunWhoseProcessDiesProvesNothing(t *testing.T) {
+	t.Parallel()
 	for _, busName := range []string{"redis", inMemory} {
 		t.Run(busName, func(t *testing.T) {
 			b := newBench(t, busName)
@@ -65,7 +65,7 @@ func TestARunWhoseProcessDiesProvesNothing(t *testing.T) {
 					return
 				}
 				struck = true
-				if err := syscall.Kill(descendants(t, os.Getpid(), childCommandName)[0], syscall.SIGKILL); err != nil {
+				if err := syscall.Kill(b.children(t)[0], syscall.SIGKILL); err != nil {
 					t.Error(err)
 				}
 			})

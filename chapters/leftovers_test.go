@@ -24,16 +24,9 @@ import (
 // client.
 func (b *bench) nothingLeft(t *testing.T) {
 	t.Helper()
-	if pids := descendants(t, os.Getpid(), childCommandName); len(pids) > 0 {
+	if pids := b.children(t); len(pids) > 0 {
 		t.Errorf("children stay behind: %v", pids)
 	}
-	b.noTraces(t)
-}
-
-// noTraces is nothingLeft for a test that runs beside others, whose children are
-// not to be told from its own.
-func (b *bench) noTraces(t *testing.T) {
-	t.Helper()
 	if left := b.schemas(t); len(left) > 0 {
 		t.Errorf("schemas stay behind: %v", left)
 	}
@@ -57,6 +50,21 @@ func (b *bench) noTraces(t *testing.T) {
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// children lists the living processes of this bench's runs; those of other benches,
+// which may be at work at the same time, bear another mark. A living process that does
+// not show its environment is taken for one of ours.
+func (b *bench) children(t *testing.T) (ours []int) {
+	t.Helper()
+	mark := childMark + "=" + b.t.Name() + "\x00"
+	for _, pid := range descendants(t, os.Getpid(), childCommandName) {
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err == nil && strings.Contains(string(env), mark) || err != nil && len(living(t, []int{pid})) > 0 {
+			ours = append(ours, pid)
+		}
+	}
+	return ours
 }
 
 // globals counts what runs make in Postgres outside their schemas. The bench's database
@@ -247,6 +255,7 @@ func status(pid int) string {
 
 // The look at the brokers must be able to find something: a run that is going on.
 func TestLeftoversAreSeen(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"rabbitmq", "kafka", "nats", "redis"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, name)
@@ -260,7 +269,7 @@ func TestLeftoversAreSeen(t *testing.T) {
 					t.Fatalf("schemas: %v", schemas)
 				}
 				seen = namesOf(t, name, schemas[0])
-				if n := len(descendants(t, os.Getpid(), childCommandName)); n != 3 {
+				if n := len(b.children(t)); n != 3 {
 					t.Errorf("%d children are seen, want 3", n)
 				}
 			})

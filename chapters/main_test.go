@@ -236,7 +236,7 @@ func (p *process) order(query string) string {
 func (p *process) delivered(id string) map[string]any {
 	p.t.Helper()
 	var trail map[string]any
-	eventually(p.t, 30*time.Second, "event "+id+" to be delivered", func() bool {
+	eventually(p.t, 90*time.Second, "event "+id+" to be delivered", func() bool {
 		_, trail = p.call("GET", "/audit/event/"+id, "")
 		return trail["valid"] == true
 	})

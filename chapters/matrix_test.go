@@ -11,6 +11,7 @@ import (
 // The matrix as a command: one array on stdout, progress on stderr, exit code 0 when
 // every measured cell is as declared, and the results are kept.
 func TestMatrixCommand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	stdout, stderr, code := b.command(t, "matrix", "--chapters", "1", "--buses", "nats", "--faults", "rollback,two-relays", "--json")
 	if code != 0 {

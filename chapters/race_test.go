@@ -11,6 +11,7 @@ import (
 // The race as a command: the naive side loses what the outage covers, the outbox
 // nothing, stdout is one object, and both sides' reports are kept.
 func TestRaceCommand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	stdout, stderr, code := b.command(t, "race", "--bus", "nats", "--count", "20", "--json")
 	if code != 0 {
@@ -45,6 +46,7 @@ func TestRaceCommand(t *testing.T) {
 
 // A race without an outage proves nothing, and says so with exit code 2.
 func TestRaceCommandProvesNothing(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	for name, args := range map[string][]string{
 		"in memory":                    {"--bus", "inmemory", "--count", "5"},

@@ -53,6 +53,7 @@ func (p *process) ask(spec string) string {
 // A run over HTTP from the question to the answer: predicted, watched, resumed, read,
 // and its trails still there when its schema is gone.
 func TestARunOverHTTP(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	p := startServe(t, b.env())
 	p.waitReady("nats")
@@ -157,6 +158,7 @@ func jsonNumber(n int) string { b, _ := json.Marshal(n); return string(b) }
 
 // What cannot be run is told at once, with its own code; beyond the queue it is 429.
 func TestRunsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	p := startServe(t, b.env())
 	p.waitReady("nats")
@@ -203,6 +205,7 @@ func TestRunsThatAreRefused(t *testing.T) {
 
 // An outage on demand: real, counted, listed, and over when it is told so.
 func TestAnOutageOnDemand(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, sharedURLs(t))
 	p.waitReady("nats", "redis")
 	p.delivered(p.order("?bus=nats&chapter=1"))

@@ -224,7 +224,7 @@ func TestSabotageIsCaught(t *testing.T) {
 			if d := caught.Report.Declared; d != "" && lab.Agrees(d, caught.Report) == "" {
 				t.Errorf("the comparison with the declaration %q does not notice it", d)
 			}
-			b.noTraces(t)
+			b.nothingLeft(t)
 		})
 	}
 }

@@ -91,6 +91,7 @@ func TestServeSaysWhoHasThePort(t *testing.T) {
 // A broker that is not there yet: chapter 3 takes orders for it, chapter 1 does not,
 // and nobody spends an attempt.
 func TestABusThatIsStillStarting(t *testing.T) {
+	t.Parallel()
 	env := sharedURLs(t)
 	env["REDIS_URL"] = "redis://127.0.0.1:1"
 	p := startServe(t, env)
@@ -142,6 +143,7 @@ func TestAnAddressThatIsNone(t *testing.T) {
 // A relay whose playground has ended says so and ends: that playground's servers
 // will not come back where they were.
 func TestARoleEndsWithItsPlayground(t *testing.T) {
+	t.Parallel()
 	home, err := os.MkdirTemp("", "playground-home")
 	if err != nil {
 		t.Fatal(err)

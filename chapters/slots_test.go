@@ -75,6 +75,7 @@ func (b *bench) ownerWithoutReplication(t *testing.T) string {
 // A Postgres that lets nobody read its log: the chapter is off, everywhere and with the
 // way to turn it on, and everything else works.
 func TestAChapterThatIsOff(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	env := map[string]string{"DATABASE_URL": b.ownerWithoutReplication(t), "NATS_URL": b.env()["NATS_URL"]}
 	b.DatabaseURL = env["DATABASE_URL"]

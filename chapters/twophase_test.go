@@ -24,6 +24,7 @@ func (b *bench) inDoubt(t *testing.T) int {
 // with its locks in the schema that the sweep has to drop. While the run lives, no
 // sweep touches it.
 func TestAKilledRunLeavesNothingInDoubt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	p := startCommand(t, b.env(), "run", "9", "--bus", "nats", "--fault", "crash-after-publish", "--orders", "2000")
 	eventually(t, time.Minute, "an order in doubt", func() bool { return b.inDoubt(t) == 1 })
@@ -64,6 +65,7 @@ func TestARunEndsWhatItLeftInDoubt(t *testing.T) {
 
 // With a log the restarted coordinator sends again, and the listener absorbs it.
 func TestARecoveringCoordinatorNeedsNobody(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "nats")
 	res := b.run(t, lab.Spec{Chapter: 9, Variant: "recovering", Bus: "nats", Fault: "crash-after-publish"})
 	allDelivered(t, res)

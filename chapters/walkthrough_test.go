@@ -84,7 +84,7 @@ func TestRolesAsProcessesOfTheirOwn(t *testing.T) {
 	relay, consumer := startCommand(t, env, "relay"), startCommand(t, env, "consume")
 	p.delivered(first)
 	for role, said := range map[*process]string{relay: "published", consumer: "email sent"} {
-		eventually(t, 10*time.Second, "the role to tell what it did: "+said, func() bool {
+		eventually(t, time.Minute, "the role to tell what it did: "+said, func() bool {
 			return strings.Contains(role.output(), "chapter 3  redis     "+first+"  "+said)
 		})
 	}
@@ -135,6 +135,7 @@ func TestChapterOneOnEveryBus(t *testing.T) {
 
 // The race's own claim: naive loses what the outage covers, the outbox nothing.
 func TestRaceOnEveryNetworkedBus(t *testing.T) {
+	t.Parallel()
 	p := startServe(t, sharedURLs(t))
 	p.waitReady(allBuses()...)
 	for _, name := range []string{"rabbitmq", "kafka", "nats", "redis"} {
