@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"outboxplayground/brokers/brokertest/kit"
 	"outboxplayground/core/bus"
+	"outboxplayground/infra/servers/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -121,6 +123,37 @@ func TestABacklogOfManyPages(t *testing.T) {
 		if _, err := b.Backlog(t.Context(), "none", "g"); !errors.Is(err, bus.ErrRejected) {
 			t.Errorf("of a stream that does not exist: %v", err)
 		}
+	})
+}
+
+// A server that has rewritten its append-only file and is started again says that the
+// group has read three where it has read five. What XGROUP SETID makes here is the same
+// state; nothing waits, whatever the lag says.
+func TestABacklogAfterTheServerHasForgottenItsCount(t *testing.T) {
+	b := open(t, bus.Config{URL: servertest.URL(t, "redis")}, Options{})
+	prepare(t, b, "g")
+	if err := b.Publish(kit.Within(t, 5*time.Second), kit.Messages(5)...); err != nil {
+		t.Fatal(err)
+	}
+	in := subscribe(t, b, "g", nil)
+	kit.Eventually(t, 10*time.Second, "5 handled", func() bool { return len(in.All()) == 5 })
+	stream, group := b.cfg.Name("safe"), b.cfg.Name("g")
+	at := func() goredis.XInfoGroup {
+		groups, err := b.client.XInfoGroups(t.Context(), stream).Result()
+		if err != nil || len(groups) != 1 {
+			t.Fatal(groups, err)
+		}
+		return groups[0]
+	}
+	if err := b.client.Do(t.Context(), "XGROUP", "SETID", stream, group, at().LastDeliveredID, "ENTRIESREAD", 3).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if lag := at().Lag; lag != 2 {
+		t.Fatalf("lag %d: this server keeps count another way, and this test shows nothing", lag)
+	}
+	kit.Eventually(t, 10*time.Second, "a backlog of 0", func() bool {
+		n, err := b.Backlog(t.Context(), "safe", "g")
+		return err == nil && n == 0
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"outboxplayground/core/bus"
 )
 
@@ -111,13 +113,28 @@ func (b *Bus) undelivered(ctx context.Context, stream, group string) (n int64, e
 		case g.Name != group:
 			continue
 		case g.EntriesRead > 0 && g.Lag >= 0: // Redis 7 keeps count, unless entries were deleted
-			return g.Lag, true, nil
+			n, err = b.lagging(ctx, stream, g)
+			return n, true, err
 		}
 		n, err = b.countAfter(ctx, stream, g.LastDeliveredID)
 		return n, true, err
 	}
 	n, err = b.client.XLen(ctx, stream).Result()
 	return n, false, err
+}
+
+// lagging is the server's own count, or 0 where nothing stands behind the group's
+// position. A server that has rewritten its append-only file and is started again has
+// forgotten what the group has read since (7.0.15): its count stays too high for ever.
+func (b *Bus) lagging(ctx context.Context, stream string, g goredis.XInfoGroup) (int64, error) {
+	if g.Lag == 0 {
+		return 0, nil
+	}
+	next, err := b.client.XRangeN(ctx, stream, "("+g.LastDeliveredID, "+", 1).Result()
+	if err != nil || len(next) == 0 {
+		return 0, err
+	}
+	return g.Lag, nil
 }
 
 // countAfter counts the entries after an ID, page by page, where the server does
