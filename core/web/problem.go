@@ -2,9 +2,9 @@ package web
 
 import (
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -53,7 +53,7 @@ func fail(c *gin.Context, p *problem) {
 	}
 	c.Abort()
 	if s, ok := c.Value(serverKey).(*server); ok && (wantsPage(c) || problemAsPage(c.Request)) {
-		s.show(c, p.Status, "problem", page.View{Title: template.HTML(template.HTMLEscapeString(p.Title)), Data: p})
+		s.show(c, p.Status, "problem", page.View{Title: s.say(c, "problem.status."+strconv.Itoa(p.Status)), Data: p})
 		return
 	}
 	writeJSON(c, p.Status, "application/problem+json", p)

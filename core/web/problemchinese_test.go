@@ -12,6 +12,11 @@ import (
 // problemBody is what a problem's page says beside its number: detail, fields and fix.
 var problemBody = regexp.MustCompile(`(?s)</h1>(.*?)<dl|</h1>(.*?)<p class="quiet">`)
 
+var (
+	problemTitle = regexp.MustCompile(`(?s)<h1>\d+ (.*?)</h1>`)
+	chinese      = regexp.MustCompile(`^<small>\p{Han}+</small>$`)
+)
+
 // Whoever reads the pages in Chinese and meets a problem is told in Chinese what it is
 // and what to do. Only the words of drivers and of the machine stay as they are.
 func TestProblemPagesAreInChinese(t *testing.T) {
@@ -64,6 +69,9 @@ func inChinese(t *testing.T, what string, a answer, says ...string) {
 	if m == nil {
 		t.Errorf("%s: no problem's page: %s", what, a.body)
 		return
+	}
+	if title := problemTitle.FindStringSubmatch(string(a.body)); title == nil || !chinese.MatchString(title[1]) {
+		t.Errorf("%s: the title is not in Chinese: %q", what, title)
 	}
 	body := m[1] + m[2]
 	for _, part := range says {
